@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from siggpde.committee.novelty import SeriesNovelty
-    from siggpde.estimators.classification import ClassifierMethods
-    from siggpde.estimators.regression import RegressorMethods
+    from siggpde.estimators.classifier import SeriesClassifier
+    from siggpde.estimators.regressor import SeriesRegressor
     from siggpde.io import SeriesData
 
 log = logging.getLogger(__name__)
@@ -58,14 +58,14 @@ def _metrics(estimator: Any, data: str, series: SeriesData) -> dict[str, Any]:
     """Returns the metrics of a model on labelled series as plain values, and warns of series that tell little."""
     from siggpde.cli.data import require_labels
     from siggpde.committee.novelty import NoveltyWarning, unlike_line
-    from siggpde.estimators.regression import RegressorMethods
+    from siggpde.estimators.regressor import SeriesRegressor
     from siggpde.io.data import errors_by_id
     from siggpde.report.card import model_facts
 
     y = require_labels(data, series)
     with errors_by_id(None if series.ids is None else series.ids.tolist()), warnings.catch_warnings():
         warnings.simplefilter("ignore", NoveltyWarning)  # logged once, below
-        judge: Any = _regression if isinstance(estimator, RegressorMethods) else _classification
+        judge: Any = _regression if isinstance(estimator, SeriesRegressor) else _classification
         values, new = judge(estimator, series.X, y)
         fitted = estimator.is_fitted_to(series.X, y)
     if fitted:
@@ -104,7 +104,7 @@ def _tables(metrics: dict[str, Any]) -> list[Table]:
     return [summary_table(title, rows + _unlike_row(metrics)), withheld, _confusion_table(metrics)]
 
 
-def _classification(estimator: ClassifierMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], SeriesNovelty | None]:
+def _classification(estimator: SeriesClassifier, X: Any, y: np.ndarray) -> tuple[dict[str, Any], SeriesNovelty | None]:
     from siggpde.estimators.targets import as_classes
     from siggpde.metrics import risk_coverage
     from siggpde.metrics.classification import classifier_figures
@@ -117,14 +117,14 @@ def _classification(estimator: ClassifierMethods, X: Any, y: np.ndarray) -> tupl
     return {"task": "classification", **figures, "risk": risk, "sets": _sets(estimator, X, labels)}, new
 
 
-def _regression(estimator: RegressorMethods, X: Any, y: np.ndarray) -> tuple[dict[str, Any], SeriesNovelty | None]:
+def _regression(estimator: SeriesRegressor, X: Any, y: np.ndarray) -> tuple[dict[str, Any], SeriesNovelty | None]:
     from siggpde.metrics.regression import regressor_figures
 
     mean, std, _, new = estimator.predict_with_novelty(X)
     return {"task": "regression", **regressor_figures(estimator, X, y, mean, std)}, new
 
 
-def _sets(estimator: ClassifierMethods, X: Any, labels: np.ndarray) -> dict[str, float] | None:
+def _sets(estimator: SeriesClassifier, X: Any, labels: np.ndarray) -> dict[str, float] | None:
     """Returns the metrics of prediction sets; None for models without left-out training series."""
     from siggpde.metrics import set_metrics
 

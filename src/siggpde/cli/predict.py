@@ -181,10 +181,10 @@ def _with_decisions(
     import numpy as np
     import polars as pl
 
-    from siggpde.estimators.classification import ClassifierMethods
+    from siggpde.estimators.classifier import SeriesClassifier
     from siggpde.estimators.decisions import least_cost
 
-    if not isinstance(estimator, ClassifierMethods):
+    if not isinstance(estimator, SeriesClassifier):
         raise WrongCall("--costs and --reject-cost are for classes, and the model predicts numbers")
     classes = estimator.classes_
     matrix = None if costs is None else _read_costs(costs, [str(label) for label in classes.tolist()])

@@ -94,13 +94,13 @@ def write_page(
     estimator: Any, series: SeriesData, output: Path, call: ModelCall, settings: PageSettings = _DEFAULTS
 ) -> None:
     """Writes the page of the estimator and of the series that were read by a call."""
-    from siggpde.estimators.classification import ClassifierMethods
+    from siggpde.estimators.classifier import SeriesClassifier
     from siggpde.estimators.targets import as_classes
     from siggpde.io.data import errors_by_id
     from siggpde.report.gather import write_report
 
     y = series.y
-    if y is not None and isinstance(estimator, ClassifierMethods):
+    if y is not None and isinstance(estimator, SeriesClassifier):
         y = as_classes(y, estimator.classes_)  # which a file may have in another type
     ids = None if series.ids is None else series.ids.tolist()
     with errors_by_id(ids):

@@ -1,2 +1,2 @@
-from .classifier import SigGPClassifier as SigGPClassifier
-from .regressor import SigGPRegressor as SigGPRegressor
+from .siggp import SigGPClassifier as SigGPClassifier
+from .siggp import SigGPRegressor as SigGPRegressor

@@ -35,35 +35,22 @@ if TYPE_CHECKING:
     from siggpde.explain import Counterfactual, Importances, PaperReading, SeriesExplanation
 
 _NO_SETTINGS = None  # a part of the hash of the training data in saved models
+TAGS: dict[str, Any] = {
+    "X_inner_type": ["np-list", "numpy3D"],
+    "algorithm_type": "feature",
+    "capability:multivariate": True,
+    "capability:unequal_length": True,
+    "capability:missing_values": True,
+    "capability:multithreading": True,
+}
+"""What aeon asks of an estimator."""
 
 
 class SeriesEstimator:
     """The base of classifier and regressor, whose constructors only store the settings; `fit` checks them."""
 
     likelihoods: ClassVar[tuple[str, ...]]
-
-    method: str
-    likelihood: str
-    views: Any
-    members: int | str
-    n_features: int | str
-    transforms: PathOptions | Mapping[str, Any] | str
-    time_channel: int | None
-    mask: bool
-    max_points: int | None
-    spectrogram: Spectrogram | Mapping[str, Any] | None
-    channel_names: Any
-    max_iter: int | str
-    time_limit: float | None
-    random_state: Any
-    n_jobs: int | None
-    verbose: int
-    device: str
-    dtype: str
-    checkpoint: str | os.PathLike[str] | None
-    resume: bool
-    cache_dir: str | os.PathLike[str] | None
-    keep_series: bool
+    _tags: ClassVar[dict[str, Any]] = TAGS
 
     committee_: Committee
     preparation_: Preparation
@@ -76,6 +63,56 @@ class SeriesEstimator:
     seconds_: float
     summary_: dict[str, Any]
     tried_: tuple[list[Any], ...]
+
+    def __init__(
+        self,
+        *,
+        method: str = "views",
+        likelihood: str = "auto",
+        views: Any = "auto",
+        members: int | str = "auto",
+        n_features: int | str = "auto",
+        transforms: PathOptions | Mapping[str, Any] | str = "auto",
+        time_channel: int | None = None,
+        mask: bool = False,
+        max_points: int | None = 1000,
+        spectrogram: Spectrogram | Mapping[str, Any] | None = None,
+        channel_names: Any = None,
+        max_iter: int | str = "auto",
+        time_limit: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = 1,
+        verbose: int = 0,
+        device: str = "auto",
+        dtype: str = "auto",
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        cache_dir: str | os.PathLike[str] | None = None,
+        keep_series: bool = True,
+    ) -> None:
+        self.method = method
+        self.likelihood = likelihood
+        self.views = views
+        self.members = members
+        self.n_features = n_features
+        self.transforms = transforms
+        self.time_channel = time_channel
+        self.mask = mask
+        self.max_points = max_points
+        self.spectrogram = spectrogram
+        self.channel_names = channel_names
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.device = device
+        self.dtype = dtype
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.cache_dir = cache_dir
+        self.keep_series = keep_series
+        super().__init__()
 
     def _train(
         self,
@@ -210,6 +247,11 @@ class SeriesEstimator:
         from sklearn.base import BaseEstimator  # noqa: PLC0415 - takes long to import
 
         return BaseEstimator.get_metadata_routing(self)  # pyright: ignore[reportArgumentType]
+
+    @classmethod
+    def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
+        """The settings for aeon's checks of estimators."""
+        return {"n_features": 20, "members": 1, "transforms": {}}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,139 +1,40 @@
-"""SigGPClassifier: classes of time series with calibrated probabilities."""
+"""What a classifier does: fit, updates, labels and probabilities."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, cast
 
-from siggpde.estimators.aeon_bases import TAGS, ClassifierBase
-from siggpde.estimators.classification import ClassifierMethods
+import numpy as np
+import torch
+
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.distributed.shard import Shard, all_labels
+from siggpde.estimators.base import SeriesEstimator
+from siggpde.estimators.decisions import check_level, least_cost
+from siggpde.estimators.targets import (
+    check_labels,
+    check_sample_info,
+    class_attributes,
+    class_indices,
+    class_weights,
+    warn_of_confined_classes,
+)
+from siggpde.gp import names_for
 from siggpde.series import PathOptions, Spectrogram
 
+if TYPE_CHECKING:
+    from siggpde.committee.novelty import SeriesNovelty
 
-class SigGPClassifier(ClassifierMethods, ClassifierBase):
-    """Calibrated probabilities of classes of time series, by Gaussian processes; the defaults need no tuning.
 
-    method="views" fits a committee. Views of the series (words of their signatures, signature kernels by their PDE,
-    statistics of signatures over windows, the spectrum) give kernels between series and landmarks, which are all
-    training series, or up to 1500 of them. Some thirty Gaussian processes, each with the mean of a few kernels, regress
-    the classes in closed form, with noise and amplitude by exact leave-one-out. Up to eight of them are averaged with
-    weights by their predictions of left-out series, to which the link from latents to probabilities is fitted too.
+class SeriesClassifier(SeriesEstimator):
+    """`SigGPClassifier` without the bases of other libraries."""
 
-    method="paper" fits SigGPDE as published: one sparse variational Gaussian process with the untruncated signature
-    kernel, the first `n_features` words as inducing variables, and three phases of Nadam. It inverts no matrix and
-    takes minutes rather than seconds.
+    likelihoods = names_for("classification")
 
-    X is (n_cases, n_channels, n_timepoints), 2-D for one channel, or a list of (n_channels, n_timepoints_i) arrays for
-    series of unequal lengths; NaN are gaps.
-
-    Parameters
-    ----------
-    method : {"views", "paper"}
-        The model: the committee above, or SigGPDE as published.
-    likelihood : {"auto", "least_squares", "softmax", "robustmax", "bernoulli"}
-        With method="views" "auto" or "least_squares", the closed form. With method="paper" "robustmax", "softmax" or,
-        for two classes, "bernoulli"; "auto" is then "robustmax", or "bernoulli" for two classes.
-    views : "auto" or list
-        Kinds of views, of "linear", "path", "kernel", "lifted", "windows" and "spectrum", and pairs
-        (name, transformer), where the transformer has `fit` and `transform` from series (n_cases, n_channels,
-        n_timepoints) to features (n_cases, n_features). "auto", alone or in the list, stands for all kinds.
-    members : int or "auto"
-        Largest number of Gaussian processes that are averaged. "auto" is eight, or five where only then all series can
-        be landmarks of a small model; method="paper" has one.
-    n_features : int or "auto"
-        With method="paper" the number of words, 500 for "auto". With method="views" a bound on the words of a view of
-        paths, which are never more than 800.
-    transforms : "auto", siggpde.series.PathOptions or dict
-        How series become paths; a dictionary has fields of `PathOptions`. "auto" is several ways, each a view, or time
-        and the channels with method="paper".
-    time_channel : int, optional
-        The channel of X that holds time stamps. Views of paths and kernels follow them; views of windows and of the
-        spectrum go by the order of points, so resample series whose steps differ much.
-    mask : bool
-        Whether each channel gets another one, which is 1 where the channel was observed and 0 in gaps.
-    max_points : int or None
-        Longer series are averaged down to so many points; None leaves them as they are.
-    spectrogram : siggpde.series.Spectrogram or dict, optional
-        For audio: every channel is replaced by its spectrogram.
-    channel_names : list of str, optional
-        Names of the channels of X, for explanations.
-    class_weight : "balanced" or dict, optional
-        What a series of each class counts: the same for all classes together, or a weight by label.
-    max_iter : int or "auto"
-        Iterations of each of the three phases of method="paper"; "auto" is 5000.
-    time_limit : float, optional
-        Seconds that `fit` takes at most, about: views, landmarks and members, or the rest of the phases of
-        method="paper", are left out for which there is no time.
-    random_state : int, RandomState or Generator, optional
-        Seed; None is 0, so that runs repeat.
-    n_jobs : int or None
-        Threads: -1 takes all cores, None torch's number.
-    verbose : int
-        0 is silent; 1 announces how long a long fit takes and shows progress.
-    device : str
-        Where to compute, such as "cuda"; "auto" is the device of X where it is a tensor, otherwise the CPU.
-    dtype : {"auto", "float64", "float32"}
-        Of method="paper"; "auto" is float32 for very many series only.
-    checkpoint : path, optional
-        With method="paper", the folder that keeps the state of a fit under way; method="views" keeps none.
-    resume : bool
-        Whether `fit` goes on from `checkpoint`. A fit of method="views" always starts from the beginning.
-    cache_dir : path, optional
-        With method="paper", the folder that keeps signatures for the next fit of the same series.
-    keep_series : bool
-        Whether the fitted model may contain training series, the landmarks. False leaves out the views "kernel" and
-        "lifted", and variances may be a little larger. Models of method="paper" never contain series.
-
-    Attributes
-    ----------
-    classes_ : ndarray (n_classes,)
-        The labels, sorted; columns of probabilities are in this order.
-    n_classes_ : int
-    committee_ : siggpde.committee.committee.Committee
-        The fitted model, on standardised series.
-    preparation_ : siggpde.series.Preparation
-        How X becomes series without gaps.
-    n_channels_ : int
-        Channels of X.
-    channel_names_ : tuple of str
-        Their names, "channel 0" and so on unless `channel_names` was given.
-    length_range_ : tuple of int
-        Points of the shortest and of the longest series of `fit` and `partial_fit`.
-    n_series_ : int
-        Series of `fit` and `partial_fit`.
-    n_groups_ : int or None
-        Groups of `fit`; None where none were given.
-    n_iter_ : int
-        Iterations; 1 for the closed form.
-    n_features_in_ : int
-        Columns of X, where it was a 2-D array.
-    tried_ : tuple of list
-        Name, leave-one-out loss and weight of every candidate of method="views".
-    summary_ : dict
-        The number of series by label.
-    fingerprint_ : str
-        Hash of the training data.
-    seconds_ : float
-        Time that `fit` took.
-
-    See Also
-    --------
-    SigGPRegressor : the same for numbers.
-
-    Examples
-    --------
-    >>> from siggpde import SigGPClassifier
-    >>> from siggpde.datasets import load_pendigits
-    >>> digits = load_pendigits()
-    >>> classifier = SigGPClassifier(n_features=200, members=1).fit(digits.X_train[:300], digits.y_train[:300])
-    >>> classifier.predict_proba(digits.X_test[:5]).shape
-    (5, 10)
-    >>> classifier.score(digits.X_test[:200], digits.y_test[:200]) > 0.9
-    True
-    """
-
-    _tags: ClassVar[dict[str, Any]] = TAGS
+    classes_: np.ndarray
+    n_classes_: int
 
     def __init__(
         self,
@@ -162,31 +63,216 @@ class SigGPClassifier(ClassifierMethods, ClassifierBase):
         cache_dir: str | os.PathLike[str] | None = None,
         keep_series: bool = True,
     ) -> None:
-        self.method = method
-        self.likelihood = likelihood
-        self.views = views
-        self.members = members
-        self.n_features = n_features
-        self.transforms = transforms
-        self.time_channel = time_channel
-        self.mask = mask
-        self.max_points = max_points
-        self.spectrogram = spectrogram
-        self.channel_names = channel_names
+        super().__init__(
+            method=method,
+            likelihood=likelihood,
+            views=views,
+            members=members,
+            n_features=n_features,
+            transforms=transforms,
+            time_channel=time_channel,
+            mask=mask,
+            max_points=max_points,
+            spectrogram=spectrogram,
+            channel_names=channel_names,
+            max_iter=max_iter,
+            time_limit=time_limit,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            device=device,
+            dtype=dtype,
+            checkpoint=checkpoint,
+            resume=resume,
+            cache_dir=cache_dir,
+            keep_series=keep_series,
+        )
         self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.device = device
-        self.dtype = dtype
-        self.checkpoint = checkpoint
-        self.resume = resume
-        self.cache_dir = cache_dir
-        self.keep_series = keep_series
-        super().__init__()
 
-    @classmethod
-    def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return {"n_features": 20, "members": 1, "transforms": {}}
+    def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, ranks: Ranks = ALONE) -> Any:
+        """Learns from series and their labels.
+
+        Parameters
+        ----------
+        X : array (n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or list of arrays
+        y : array (n_cases,)
+            Labels: strings, integers or bools.
+        groups : array (n_cases,), optional
+            What a series is part of: a person, a recording, a day. Everything that is decided on left-out series is
+            then decided on left-out groups.
+        sample_weight : array (n_cases,), optional
+            What a series counts.
+        ranks : Ranks, optional
+            Those of `siggpde.connect`: each process passes its own series and labels; all of them then have the model
+            of all the series, and rank 0 saves it.
+
+        Returns
+        -------
+        self
+        """
+        with ranks.together():
+            labels = check_labels(y)
+        shard = Shard(ranks, len(labels))
+        classes, indices = all_labels(labels, ranks)
+        if len(classes) < 2:
+            raise ValueError(f"y has only one class, {classes.tolist()[0]!r}; a classifier needs two or more")
+        weights = class_weights(self.class_weight, classes, indices)
+        info, labels = check_sample_info(groups, sample_weight, shard), torch.from_numpy(indices)
+        if info.groups is not None and ranks.leads:
+            warn_of_confined_classes(classes, labels, info.groups)
+        attributes = self._train(X, labels, info, shard, len(classes), weights)
+        counts = np.bincount(indices).tolist()
+        attributes["summary_"] = {"labels": dict(zip(map(str, classes), counts, strict=True))}
+        self._set_fitted(attributes | class_attributes(classes))
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
+        """Learns from more series of the same classes; the first call is `fit`.
+
+        Views, landmarks, noise and link stay as they are. With method="views" the posterior is updated exactly in the
+        span of the landmarks, with method="paper" by natural gradients. With `class_weight` a new series counts as much
+        as one of its class did in `fit`.
+
+        Parameters
+        ----------
+        X, y : as for `fit`
+        classes : array, optional
+            All classes there will ever be, by scikit-learn's convention: it is only checked that y of the first call
+            has them all.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "committee_"):
+            if classes is not None:
+                class_indices(check_labels(classes), np.unique(check_labels(y)), "classes")
+            return self.fit(X, y)
+        indices = class_indices(check_labels(y), self.classes_)
+        self._update(X, indices)
+        new = np.bincount(indices.numpy(), minlength=self.n_classes_).tolist()
+        labels = self.summary_["labels"].items()
+        self.summary_ = {"labels": {label: old + more for (label, old), more in zip(labels, new, strict=True)}}
+        return self
+
+    def predict(self, X: Any, *, costs: Any = None, reject_cost: float | None = None) -> np.ndarray:
+        """Gives the most probable label of every series, or the decision of least expected cost.
+
+        Parameters
+        ----------
+        X : series, as for `fit`
+        costs : array (n_classes, n_classes), optional
+            costs[t, d] is the cost of deciding d where t is true, both in the order of `classes_`.
+        reject_cost : float, optional
+            Where every decision costs more than this on average (without `costs` a wrong one costs 1), the answer is
+            "don't know", or None for labels that are no strings.
+
+        Returns
+        -------
+        ndarray (n_cases,)
+            Labels of the type that `fit` was given.
+        """
+        chances = self.predict_proba(X)
+        if costs is None and reject_cost is None:
+            return self.classes_[chances.argmax(axis=1)]
+        return least_cost(chances, self.classes_, costs, reject_cost)
+
+    def predict_proba(self, X: Any, return_std: bool = False) -> Any:
+        """Gives the probabilities of the classes; a warning says how many series are unlike all training series.
+
+        Parameters
+        ----------
+        X : series, as for `fit`
+        return_std : bool
+            Whether the standard deviation of each probability over the latents is returned too: how uncertain it is.
+
+        Returns
+        -------
+        probabilities : ndarray (n_cases, n_classes)
+            Columns are in the order of `classes_`.
+        std : ndarray (n_cases, n_classes)
+            Only with `return_std`.
+        """
+        batch = self._batch(X)
+        with self._threads(batch):
+            prediction = self.committee_.predict(batch)
+            chances = prediction.probabilities().cpu().numpy()
+            spread = prediction.probability_spread().cpu().numpy() if return_std else None
+            self._warn(prediction.scores)
+        return (chances, spread) if return_std else chances
+
+    def predict_with_novelty(self, X: Any) -> tuple[np.ndarray, SeriesNovelty | None]:
+        """Returns probabilities (n_cases, n_classes), and how new the series are, from one look at them; it never
+        warns.
+
+        The p-values are not joined to the training series, as those of `novelty` are: that would take a second look.
+        """
+        batch = self._batch(X)
+        with self._threads(batch):
+            prediction = self.committee_.predict(batch)
+        return prediction.probabilities().cpu().numpy(), self._novelty(prediction.scores)
+
+    def is_fitted_to(self, X: Any, y: Any) -> bool:
+        """Says whether X and y are the very series and labels of `fit`, in the same order."""
+        self._check_fitted()
+        return self._is_fitted_to(X, class_indices(check_labels(y), self.classes_))
+
+    def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Gives mean and standard deviation of the latents, before the link.
+
+        Returns
+        -------
+        mean, std : ndarray (n_cases, n_classes)
+            The latents of two classes are f and -f.
+        """
+        batch = self._batch(X)
+        with self._threads(batch):
+            latents = self.committee_.latents(batch)
+        return latents.mean.cpu().numpy(), latents.std.contiguous().cpu().numpy()
+
+    def predict_set(
+        self, X: Any, level: float = 0.9, *, by_class: bool = False, allow_empty: bool = False
+    ) -> np.ndarray:
+        """Gives sets of classes that hold the true one with a given probability, by left-out training series
+        (`siggpde.committee.conformal`).
+
+        Parameters
+        ----------
+        X : series, as for `fit`
+        level : float
+            The probability.
+        by_class : bool
+            Whether the sets have this probability for the series of each class.
+        allow_empty : bool
+            Without it the most probable class is always in, and sets may hold the true class more often than they
+            promise. With it coverage is as stated: chance, the same for the same series, decides at the border, and
+            sets can be empty.
+
+        Returns
+        -------
+        ndarray (n_cases, n_classes) of bool
+            Columns are in the order of `classes_`.
+        """
+        from siggpde.committee.conformal import prediction_sets  # noqa: PLC0415 - other predictions need none
+
+        level, committee = check_level(level), cast(Any, self.committee_)  # without left-out series it is refused
+        batch = self._batch(X)
+        with self._threads(batch):
+            sets = prediction_sets(committee, batch, level, by_class=by_class, allow_empty=allow_empty)
+        return sets.cpu().numpy()
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+        """Gives log p(y | X) of every series; minus its mean is the NLPP.
+
+        Returns
+        -------
+        ndarray (n_cases,)
+        """
+        self._check_fitted()
+        return self._log_predictive(X, class_indices(check_labels(y), self.classes_))
+
+    def _predict_proba(self, X: Any) -> np.ndarray:
+        return self.predict_proba(X)
+
+    def _known_targets(self, y: Any) -> torch.Tensor:
+        return class_indices(check_labels(y), self.classes_)

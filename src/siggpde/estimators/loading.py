@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from siggpde.estimators.classification import ClassifierMethods
+from siggpde.estimators.classifier import SeriesClassifier
 from siggpde.estimators.persistence import restored
-from siggpde.estimators.regression import RegressorMethods
+from siggpde.estimators.regressor import SeriesRegressor
 
 if TYPE_CHECKING:
-    from siggpde.estimators.classifier import SigGPClassifier
-    from siggpde.estimators.regressor import SigGPRegressor
+    from siggpde.estimators.siggp import SigGPClassifier, SigGPRegressor
 
     Estimator = SigGPClassifier | SigGPRegressor
-Predictor = ClassifierMethods | RegressorMethods
+Predictor = SeriesClassifier | SeriesRegressor
 
 
 def load(
@@ -31,8 +30,7 @@ def load(
 
     The first prediction of a model takes longer than the next ones, for it looks at the landmark series first.
     """
-    from siggpde.estimators.classifier import SigGPClassifier  # noqa: PLC0415 - scikit-learn takes long to import
-    from siggpde.estimators.regressor import SigGPRegressor  # noqa: PLC0415
+    from siggpde.estimators.siggp import SigGPClassifier, SigGPRegressor  # noqa: PLC0415 - the bases take long to import
 
     kinds: dict[str, type[Estimator]] = {"SigGPClassifier": SigGPClassifier, "SigGPRegressor": SigGPRegressor}
     return restored(path, device, transformers or {}, kinds)
@@ -40,14 +38,5 @@ def load(
 
 def load_predictor(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Predictor:
     """As `siggpde.load`, but what predicts and explains is no estimator of scikit-learn, which takes long to import."""
-    kinds = {"SigGPClassifier": ClassifierMethods, "SigGPRegressor": RegressorMethods}
-    return restored(path, device, {}, {name: _with_settings(kind) for name, kind in kinds.items()})
-
-
-def _with_settings(kind: Callable[[], Predictor]) -> Callable[..., Predictor]:
-    def made(**settings: Any) -> Predictor:
-        predictor = kind()
-        vars(predictor).update(settings)
-        return predictor
-
-    return made
+    kinds: dict[str, type[Predictor]] = {"SigGPClassifier": SeriesClassifier, "SigGPRegressor": SeriesRegressor}
+    return restored(path, device, {}, kinds)

@@ -1,182 +1,218 @@
-"""SigGPRegressor: numbers from time series, with intervals that can be trusted."""
+"""What a regressor does: fit, updates, numbers, intervals and quantiles."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import Any, ClassVar
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
-from siggpde.estimators.aeon_bases import TAGS, RegressorBase
-from siggpde.estimators.regression import RegressorMethods
-from siggpde.series import PathOptions, Spectrogram
+import numpy as np
+from torch import Tensor
+
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.distributed.shard import Shard
+from siggpde.estimators.base import SeriesEstimator
+from siggpde.estimators.decisions import check_level
+from siggpde.estimators.targets import check_numbers, check_sample_info
+from siggpde.gp import names_for
+
+if TYPE_CHECKING:
+    from siggpde.committee.novelty import SeriesNovelty
+    from siggpde.explain import Importances, SeriesExplanation
 
 
-class SigGPRegressor(RegressorMethods, RegressorBase):
-    """Numbers that go with time series, with intervals, by Gaussian processes; the defaults need no tuning.
+class SeriesRegressor(SeriesEstimator):
+    """`SigGPRegressor` without the bases of other libraries."""
 
-    method="views" fits a committee as that of `SigGPClassifier`: Gaussian processes on views of the series, in closed
-    form, averaged with weights by their predictions of left-out series. Predictions are mixtures of the members' normal
-    distributions, whose tails are recalibrated on left-out series too. method="paper" fits SigGPDE as published, with
-    one of three likelihoods, trained by Nadam.
+    likelihoods = names_for("regression")
 
-    X is (n_cases, n_channels, n_timepoints), 2-D for one channel, or a list of (n_channels, n_timepoints_i) arrays for
-    series of unequal lengths; NaN are gaps.
-    Targets are standardised for the fit, except counts; all results are in the units of y.
+    target_shift_: float
+    target_scale_: float
 
-    Parameters
-    ----------
-    method : {"views", "paper"}
-        The model: the committee above, or SigGPDE as published.
-    likelihood : {"auto", "gaussian", "student_t", "poisson"}
-        "auto" is "gaussian", which method="views" has in closed form. With method="paper" also "student_t" for
-        outliers and "poisson" for counts.
-    views : "auto" or list
-        Kinds of views, of "linear", "path", "kernel", "lifted", "windows" and "spectrum", and pairs
-        (name, transformer), where the transformer has `fit` and `transform` from series (n_cases, n_channels,
-        n_timepoints) to features (n_cases, n_features). "auto", alone or in the list, stands for all kinds.
-    members : int or "auto"
-        Largest number of Gaussian processes that are averaged. "auto" is eight, or five where only then all series can
-        be landmarks of a small model; method="paper" has one.
-    n_features : int or "auto"
-        With method="paper" the number of words, 500 for "auto". With method="views" a bound on the words of a view of
-        paths, which are never more than 800.
-    transforms : "auto", siggpde.series.PathOptions or dict
-        How series become paths; a dictionary has fields of `PathOptions`. "auto" is several ways, each a view, or time
-        and the channels with method="paper".
-    time_channel : int, optional
-        The channel of X that holds time stamps. Views of paths and kernels follow them; views of windows and of the
-        spectrum go by the order of points, so resample series whose steps differ much.
-    mask : bool
-        Whether each channel gets another one, which is 1 where the channel was observed and 0 in gaps.
-    max_points : int or None
-        Longer series are averaged down to so many points; None leaves them as they are.
-    spectrogram : siggpde.series.Spectrogram or dict, optional
-        For audio: every channel is replaced by its spectrogram.
-    channel_names : list of str, optional
-        Names of the channels of X, for explanations.
-    max_iter : int or "auto"
-        Iterations of each of the three phases of method="paper"; "auto" is 5000.
-    time_limit : float, optional
-        Seconds that `fit` takes at most, about: views, landmarks and members, or the rest of the phases of
-        method="paper", are left out for which there is no time.
-    random_state : int, RandomState or Generator, optional
-        Seed; None is 0, so that runs repeat.
-    n_jobs : int or None
-        Threads: -1 takes all cores, None torch's number.
-    verbose : int
-        0 is silent; 1 announces how long a long fit takes and shows progress.
-    device : str
-        Where to compute, such as "cuda"; "auto" is the device of X where it is a tensor, otherwise the CPU.
-    dtype : {"auto", "float64", "float32"}
-        Of method="paper"; "auto" is float32 for very many series only.
-    checkpoint : path, optional
-        With method="paper", the folder that keeps the state of a fit under way; method="views" keeps none.
-    resume : bool
-        Whether `fit` goes on from `checkpoint`. A fit of method="views" always starts from the beginning.
-    cache_dir : path, optional
-        With method="paper", the folder that keeps signatures for the next fit of the same series.
-    keep_series : bool
-        Whether the fitted model may contain training series, the landmarks. False leaves out the views "kernel" and
-        "lifted", and variances may be a little larger. Models of method="paper" never contain series.
+    def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, ranks: Ranks = ALONE) -> Any:
+        """Learns from series and their targets.
 
-    Attributes
-    ----------
-    target_shift_, target_scale_ : float
-        Mean and standard deviation of the targets of `fit`, by which they are standardised; 0 and 1 for counts.
-    committee_ : siggpde.committee.committee.Committee
-        The fitted model, on standardised series.
-    preparation_ : siggpde.series.Preparation
-        How X becomes series without gaps.
-    n_channels_ : int
-        Channels of X.
-    channel_names_ : tuple of str
-        Their names, "channel 0" and so on unless `channel_names` was given.
-    length_range_ : tuple of int
-        Points of the shortest and of the longest series of `fit` and `partial_fit`.
-    n_series_ : int
-        Series of `fit` and `partial_fit`.
-    n_groups_ : int or None
-        Groups of `fit`; None where none were given.
-    n_iter_ : int
-        Iterations; 1 for the closed form.
-    n_features_in_ : int
-        Columns of X, where it was a 2-D array.
-    tried_ : tuple of list
-        Name, leave-one-out loss and weight of every candidate of method="views".
-    summary_ : dict
-        Mean and standard deviation of the targets of `fit` and `partial_fit`.
-    fingerprint_ : str
-        Hash of the training data.
-    seconds_ : float
-        Time that `fit` took.
+        Parameters
+        ----------
+        X : array (n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or list of arrays
+        y : array (n_cases,)
+            Finite numbers; whole numbers from 0 for likelihood="poisson".
+        groups, sample_weight, ranks : optional
+            As for `SigGPClassifier.fit`.
 
-    See Also
-    --------
-    SigGPClassifier : the same for classes.
+        Returns
+        -------
+        self
+        """
+        with ranks.together():
+            local = self._targets(y)
+        shard, targets = Shard(ranks, len(local)), ranks.all_gather_rows(local)
+        mean, spread = float(targets.mean()), float(targets.std(correction=0))
+        counts = self.likelihood == "poisson"
+        # Standardised, because the prior has mean 0 and the noise is searched on a grid: any unit and offset fit alike.
+        shift, scale = (0.0, 1.0) if counts else (mean, spread if spread > 1e-12 * abs(mean) else 1.0)
+        attributes = self._train(X, (targets - shift) / scale, check_sample_info(groups, sample_weight, shard), shard)
+        attributes |= {"target_shift_": shift, "target_scale_": scale}
+        attributes["summary_"] = {"target_mean": mean, "target_spread": spread}
+        self._set_fitted(attributes)
+        return self
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from siggpde import SigGPRegressor
-    >>> series = np.random.default_rng(0).normal(size=(60, 1, 20)).cumsum(axis=2)
-    >>> regressor = SigGPRegressor(n_features=100, members=1).fit(series, series[:, 0, -1])
-    >>> mean, std = regressor.predict(series[:3], return_std=True)
-    >>> regressor.predict_interval(series[:3], level=0.9).shape
-    (3, 2)
-    """
+    def partial_fit(self, X: Any, y: Any) -> Any:
+        """Learns from more series; the first call is `fit`. Views, landmarks and noise stay as they are.
 
-    _tags: ClassVar[dict[str, Any]] = TAGS
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "committee_"):
+            return self.fit(X, y)
+        targets, old = self._targets(y), self.summary_
+        self._update(X, (targets - self.target_shift_) / self.target_scale_)
+        share = len(targets) / self.n_series_
+        gap = float(targets.mean()) - old["target_mean"]
+        spread = (1 - share) * old["target_spread"] ** 2 + share * float(targets.var(correction=0))
+        self.summary_ = {
+            "target_mean": old["target_mean"] + share * gap,
+            "target_spread": (spread + share * (1 - share) * gap**2) ** 0.5,
+        }
+        return self
 
-    def __init__(
-        self,
-        *,
-        method: str = "views",
-        likelihood: str = "auto",
-        views: Any = "auto",
-        members: int | str = "auto",
-        n_features: int | str = "auto",
-        transforms: PathOptions | Mapping[str, Any] | str = "auto",
-        time_channel: int | None = None,
-        mask: bool = False,
-        max_points: int | None = 1000,
-        spectrogram: Spectrogram | Mapping[str, Any] | None = None,
-        channel_names: Any = None,
-        max_iter: int | str = "auto",
-        time_limit: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = 1,
-        verbose: int = 0,
-        device: str = "auto",
-        dtype: str = "auto",
-        checkpoint: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        cache_dir: str | os.PathLike[str] | None = None,
-        keep_series: bool = True,
-    ) -> None:
-        self.method = method
-        self.likelihood = likelihood
-        self.views = views
-        self.members = members
-        self.n_features = n_features
-        self.transforms = transforms
-        self.time_channel = time_channel
-        self.mask = mask
-        self.max_points = max_points
-        self.spectrogram = spectrogram
-        self.channel_names = channel_names
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.device = device
-        self.dtype = dtype
-        self.checkpoint = checkpoint
-        self.resume = resume
-        self.cache_dir = cache_dir
-        self.keep_series = keep_series
-        super().__init__()
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Gives the expected target of every series; a warning says how many are unlike all training series.
 
-    @classmethod
-    def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
-        return {"n_features": 20, "members": 1, "transforms": {}}
+        Parameters
+        ----------
+        X : series, as for `fit`
+        return_std : bool
+            Whether the standard deviation of y, noise included, is returned too.
+
+        Returns
+        -------
+        mean : ndarray (n_cases,)
+        std : ndarray (n_cases,)
+            Only with `return_std`.
+        """
+        batch = self._batch(X)
+        with self._threads(batch):
+            prediction = self.committee_.predict(batch)
+            moments = prediction.mean_and_variance()
+            self._warn(prediction.scores)
+        mean, std = self._in_units(*moments)
+        return (mean, std) if return_std else mean
+
+    def predict_interval(self, X: Any, level: float = 0.9, method: str = "bayes") -> np.ndarray:
+        """Gives intervals that hold y with a given probability.
+
+        Parameters
+        ----------
+        X : series, as for `fit`
+        level : float
+            The probability.
+        method : {"bayes", "conformal"}
+            "bayes" takes the quantiles of the predictive distribution. "conformal" is jackknife+ on left-out training
+            series (`siggpde.committee.conformal`), with infinite ends where these are too few for the level.
+
+        Returns
+        -------
+        ndarray (n_cases, 2)
+            Lower and upper ends.
+        """
+        level = check_level(level)
+        if method not in ("bayes", "conformal"):
+            raise ValueError(f"method must be 'bayes' or 'conformal', got {method!r}")
+        if method == "bayes":
+            return self.predict_quantiles(X, [(1 - level) / 2, (1 + level) / 2])
+        from siggpde.committee.conformal import conformal_intervals  # noqa: PLC0415 - other intervals need none
+
+        batch = self._batch(X)
+        with self._threads(batch):
+            ends = conformal_intervals(cast(Any, self.committee_), batch, level).cpu().numpy()
+        return self.target_shift_ + self.target_scale_ * ends
+
+    def predict_quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
+        """Gives quantiles of y.
+
+        Parameters
+        ----------
+        X : series, as for `fit`
+        quantiles : sequence of float
+            Probabilities with which y is below the quantiles.
+
+        Returns
+        -------
+        ndarray (n_cases, quantiles)
+        """
+        levels = np.asarray(quantiles)
+        if levels.ndim != 1 or levels.dtype.kind != "f" or not len(levels) or not ((levels > 0) & (levels < 1)).all():
+            raise ValueError(f"quantiles must be a list of numbers between 0 and 1, at least one, got {quantiles!r}")
+        batch = self._batch(X)
+        with self._threads(batch):
+            prediction = self.committee_.predict(batch)
+            values = prediction.quantiles(levels.tolist())
+            self._warn(prediction.scores)
+        return (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
+
+    def predict_with_novelty(
+        self, X: Any, level: float = 0.9
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, SeriesNovelty | None]:
+        """Returns means and standard deviations (n_cases,), intervals (n_cases, 2) that hold y with probability
+        `level`, and how new the series are, from one look at them; it never warns.
+
+        The p-values are not joined to the training series, as those of `novelty` are: that would take a second look.
+        """
+        batch = self._batch(X)
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        with self._threads(batch):
+            prediction = self.committee_.predict(batch)
+            moments, values = prediction.mean_and_variance(), prediction.quantiles(ends)
+        interval = (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
+        return *self._in_units(*moments), interval, self._novelty(prediction.scores)
+
+    def is_fitted_to(self, X: Any, y: Any) -> bool:
+        """Says whether X and y are the very series and targets of `fit`, in the same order."""
+        self._check_fitted()
+        return self._is_fitted_to(X, (self._targets(y) - self.target_shift_) / self.target_scale_)
+
+    def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Gives mean and standard deviation of the latent, which is the expected target, in units of y.
+
+        For likelihood="poisson" the latent is the logarithm of the rate.
+
+        Returns
+        -------
+        mean, std : ndarray (n_cases,)
+        """
+        batch = self._batch(X)
+        with self._threads(batch):
+            latents = self.committee_.latents(batch)
+        mean, spread = (part[:, 0].cpu().numpy() for part in (latents.mean, latents.std))
+        return self.target_shift_ + self.target_scale_ * mean, self.target_scale_ * spread
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+        """Gives log p(y | X) of every series; minus its mean is the NLPD.
+
+        Returns
+        -------
+        ndarray (n_cases,)
+        """
+        self._check_fitted()
+        targets = (self._targets(y) - self.target_shift_) / self.target_scale_
+        return self._log_predictive(X, targets) - math.log(self.target_scale_)
+
+    def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10) -> Importances:
+        return super().importance(X, top, y, regions=regions).in_units(self.target_scale_)
+
+    def explain(self, X: Any, top: int = 10, background: Any = None, **settings: Any) -> list[SeriesExplanation]:
+        explanations = super().explain(X, top, background, **settings)
+        return [each.in_units(self.target_scale_, self.target_shift_) for each in explanations]
+
+    def _in_units(self, mean: Tensor, variance: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of y in its units."""
+        scaled = self.target_shift_ + self.target_scale_ * mean
+        return scaled.cpu().numpy(), (self.target_scale_ * variance.sqrt()).cpu().numpy()
+
+    def _known_targets(self, y: Any) -> Tensor:
+        return (self._targets(y) - self.target_shift_) / self.target_scale_
+
+    def _targets(self, y: Any) -> Tensor:
+        return check_numbers(y, counts=self.likelihood == "poisson")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from siggpde.committee.novelty import NoveltyWarning, SeriesNovelty, unlike_line
 from siggpde.estimators.loading import Predictor, load_predictor
-from siggpde.estimators.regression import RegressorMethods
+from siggpde.estimators.regressor import SeriesRegressor
 from siggpde.io import SeriesData, SeriesStream, stream
 from siggpde.io.data import errors_by_id, named
 from siggpde.utils.files import PART_SUFFIX, atomic_write, digest
@@ -91,7 +91,7 @@ def without_reasons(table: Frame) -> Frame:
 
 
 def _predicted(estimator: Predictor, X: Any, level: float) -> pl.DataFrame:
-    if isinstance(estimator, RegressorMethods):
+    if isinstance(estimator, SeriesRegressor):
         mean, std, interval, new = estimator.predict_with_novelty(X, level)
         return _table(estimator, np.column_stack([mean, std, interval]), new)
     return _table(estimator, *estimator.predict_with_novelty(X))
@@ -99,7 +99,7 @@ def _predicted(estimator: Predictor, X: Any, level: float) -> pl.DataFrame:
 
 def _table(estimator: Predictor, values: NDArray[np.float64], new: SeriesNovelty | None) -> pl.DataFrame:
     """Returns the table of n series, of (n, C) probabilities of classes or of (n, 4) numbers and their intervals."""
-    if isinstance(estimator, RegressorMethods):
+    if isinstance(estimator, SeriesRegressor):
         columns, names = {}, list(_NUMBERS)
     else:
         labels = pl.Series("prediction", estimator.classes_.tolist())
@@ -113,7 +113,7 @@ def _table(estimator: Predictor, values: NDArray[np.float64], new: SeriesNovelty
 
 def _no_predictions(estimator: Predictor) -> pl.DataFrame:
     """Returns a table with the columns and types of predictions, without rows."""
-    columns = len(_NUMBERS) if isinstance(estimator, RegressorMethods) else len(estimator.classes_)
+    columns = len(_NUMBERS) if isinstance(estimator, SeriesRegressor) else len(estimator.classes_)
     new = None if estimator.committee_.novelty is None else SeriesNovelty(np.empty(0), [])
     return _table(estimator, np.empty((0, columns)), new)
 
@@ -318,7 +318,7 @@ def _digest(estimator: Predictor) -> str:
 
     estimator._check_fitted()
     scaling = [getattr(estimator, name, None) for name in ("target_shift_", "target_scale_")]
-    classes = estimator.classes_.tolist() if not isinstance(estimator, RegressorMethods) else None
+    classes = estimator.classes_.tolist() if not isinstance(estimator, SeriesRegressor) else None
     settings = (estimator.preparation_.state(), scaling, classes)
     plain, tensors = flatten_state(estimator.committee_.state(), "")
     return digest(*tensors.values(), settings=(*settings, plain))

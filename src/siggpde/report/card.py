@@ -123,7 +123,7 @@ def model_facts(estimator: Any) -> ModelFacts:
         for weight, words, member in zip(committee.weights.tolist(), described, committee.members, strict=True)
     ]
     return ModelFacts(
-        estimator=type(estimator).__name__.removesuffix("Methods"),
+        estimator="SigGPClassifier" if classifies else "SigGPRegressor",
         committee=committee,
         task="classification" if classifies else "regression",
         method=committee.method,

@@ -21,17 +21,17 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
-from siggpde.estimators.aeon_bases import AEON
-from siggpde.estimators.aeon_bases import TAGS as _ESTIMATOR_TAGS
+from siggpde.estimators.base import TAGS as _ESTIMATOR_TAGS
 from siggpde.estimators.settings import DTYPES, channel_attributes, check_batch, threads
 from siggpde.series import Preparation, SeriesBatch
 
-if not TYPE_CHECKING and AEON:
-    from aeon.transformations.collection.base import BaseCollectionTransformer as TransformerBase
+if TYPE_CHECKING:
+    TransformerBase = BaseEstimator
 else:
-
-    class TransformerBase(BaseEstimator):
-        """scikit-learn's base, where aeon is not installed."""
+    try:
+        from aeon.transformations.collection.base import BaseCollectionTransformer as TransformerBase
+    except ImportError:
+        TransformerBase = BaseEstimator
 
 
 TAGS: dict[str, Any] = {
@@ -121,7 +121,9 @@ class SeriesTransformer(TransformerMixin):
             attributes = channel_attributes(X, preparation.raw_channels, self.channel_names)
             attributes |= self._learn(batch)
         vars(self).pop("n_features_in_", None)  # not every X has them
-        vars(self).update({**attributes, "preparation_": preparation}, **({"is_fitted": True} if AEON else {}))
+        vars(self).update(
+            {**attributes, "preparation_": preparation}, **({"is_fitted": True} if hasattr(self, "is_fitted") else {})
+        )
         return batch
 
     def _table(self, X: Any, batch: SeriesBatch) -> np.ndarray:

@@ -29,8 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from siggpde.committee.link import minimize_bounded
-from siggpde.estimators.classifier import SigGPClassifier
-from siggpde.estimators.regressor import SigGPRegressor
+from siggpde.estimators import SigGPClassifier, SigGPRegressor
 from siggpde.estimators.settings import threads
 from siggpde.metrics.classification import classifier_figures
 from siggpde.metrics.regression import regressor_figures
