@@ -301,16 +301,8 @@ def test_auto_is_the_device_of_the_series_and_no_copy_is_silent(caplog: pytest.L
         assert classifier().fit(X, y).committee_.device == torch.device("cpu")
 
 
-@pytest.mark.parametrize(
-    ("device", "message"),
-    [
-        ("meta", r"device='meta' cannot be used: .*; take device='cpu'"),
-        ("nowhere", r"device='nowhere' cannot be used: "),
-        (3, r"device must be 'auto' or a device of torch such as 'cpu', 'cuda' or 'cuda:1', got 3"),
-    ],
-)
-def test_a_device_that_cannot_be_used_is_refused(device: Any, message: str):
+@pytest.mark.parametrize("device", ["meta", "nowhere"])
+def test_a_device_that_cannot_be_used_is_refused(device: str):
     X, y = rising(20)
-    assert_refused(message, classifier(device=device).fit, X, y)
-    if isinstance(device, str):
-        assert_refused(message, classifier().fit(X, y).to, device)
+    for call in (lambda: classifier(device=device).fit(X, y), lambda: classifier().fit(X, y).to(device)):
+        assert_refused(f"device='{device}' cannot be used: .*; take device='cpu'", call)

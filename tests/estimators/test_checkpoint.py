@@ -1,4 +1,4 @@
-"""`checkpoint` and `resume`: the method of the paper goes on from them, and views say that they keep nothing."""
+"""`checkpoint`, `resume` and `cache_dir`: the method of the paper goes on from them; views say that they keep nothing."""
 
 import logging
 import re
@@ -8,21 +8,32 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.processes import run
+from helpers import processes
+from helpers.cli_data import FAST, LONG, long_table, run, write
 from helpers.small_estimators import classifier, estimator, outputs, rising
 
 KINDS = ("classifier", "regressor")
 X, Y = rising(24, noise=4.0)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["checkpoint"], "checkpoint is not used: method='views' keeps no state of a fit"),
+        (["checkpoint", "resume"], "there is nothing to go on from, method='views' keeps no state of a fit: it starts"),
+        (["cache_dir"], "cache_dir is not used: method='views' keeps no signatures"),
+    ],
+)
 @pytest.mark.parametrize("kind", KINDS)
-def test_views_keep_nothing_and_fit_anew(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_views_keep_nothing_and_say_so(
+    kind: str, settings: list[str], message: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     caplog.set_level(logging.INFO)
-    folder = tmp_path / "kept"
-    found = outputs(estimator(kind, checkpoint=folder, resume=True).fit(X, Y), X)
-    assert np.array_equal(found, outputs(estimator(kind).fit(X, Y), X))
-    assert sum("there is nothing to go on from" in message for message in caplog.messages) == 1
-    assert not folder.exists()
+    chosen: dict[str, Any] = {name: name == "resume" or tmp_path / "kept" for name in settings}
+    fits = [estimator(kind, **more).fit(X, Y) for more in (chosen, {})]
+    assert np.array_equal(*(outputs(fitted, X) for fitted in fits))
+    assert sum(text.startswith(message) for text in caplog.messages) == 1
+    assert not (tmp_path / "kept").exists()
 
 
 def test_nothing_to_go_on_from_is_a_new_fit(tmp_path: Path):
@@ -33,9 +44,11 @@ def test_nothing_to_go_on_from_is_a_new_fit(tmp_path: Path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_data_are_refused(kind: str, tmp_path: Path):
     estimator(kind, method="paper", checkpoint=tmp_path).fit(X, Y)
-    for series, targets in ((X + 1e-9, Y), (X, 1 - Y), (X[:20], Y[:20]), (X[:, :, 1:], Y)):
+    others: list[Any] = [(X + 1e-9, Y), (X, 1 - Y), (X[:20], Y[:20]), (X[:, :, 1:], Y), (X, Y, 1 + np.arange(24) % 2)]
+    for series, targets, *weights in others:
+        fresh = estimator(kind, method="paper", checkpoint=tmp_path, resume=True)
         with pytest.raises(ValueError, match=r"other series, targets or settings; .* or start without resume"):
-            estimator(kind, method="paper", checkpoint=tmp_path, resume=True).fit(series, targets)
+            fresh.fit(series, targets, sample_weight=weights[0] if weights else None)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +65,6 @@ def test_other_settings_are_refused(change: dict[str, Any], tmp_path: Path):
         classifier(method="paper", checkpoint=tmp_path, resume=True, **change).fit(X, Y)
 
 
-def test_other_weights_are_refused(tmp_path: Path):
-    classifier(method="paper", checkpoint=tmp_path).fit(X, Y, sample_weight=1 + np.arange(24) % 2)
-    with pytest.raises(ValueError, match=r"other series, targets or settings; .* or start without resume"):
-        classifier(method="paper", checkpoint=tmp_path, resume=True).fit(X, Y)
-
-
 def test_a_damaged_file_is_refused_and_a_new_fit_replaces_it(tmp_path: Path):
     classifier(method="paper", checkpoint=tmp_path).fit(X, Y)
     (tmp_path / "member-1.pt").write_bytes(b"hello")
@@ -71,7 +78,8 @@ FULL = """
 import resource, sys
 sys.path.insert(0, "tests")
 import numpy as np
-from helpers.processes import run
+from helpers import processes
+from helpers.cli_data import FAST, LONG, long_table, run, write
 from helpers.small_estimators import classifier, rising
 X, Y = rising(24, noise=4.0)
 first = classifier(method="paper", checkpoint=sys.argv[1]).fit(X, Y)
@@ -88,7 +96,36 @@ except OSError as error:
 
 @pytest.mark.parametrize("what", ["checkpoint", "save"])
 def test_a_full_disk_is_named_with_the_space_that_is_needed(what: str, tmp_path: Path):
-    said = run(FULL, str(tmp_path), what)
+    said = processes.run(FULL, str(tmp_path), what)
     file = "model/(model.json|weights-.*.safetensors)" if what == "save" else "member-1.pt"
     assert re.search(rf"File too large: {tmp_path}/{file} needs [0-9.]+ MB, and its disk has .* MB left; make", said)
     assert not list(tmp_path.rglob("*.part"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_second_fit_reads_what_the_first_computed(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    X, labels = rising(30)
+    y = labels if kind == "classifier" else labels + 0.5 * X[:, 0, -1]
+    plain = outputs(estimator(kind, method="paper").fit(X, y), X)
+    for expected in ("0 read, 30 computed", "30 read, 0 computed"):
+        caplog.clear()
+        found = outputs(estimator(kind, method="paper", cache_dir=tmp_path).fit(X, y), X)
+        np.testing.assert_array_equal(found, plain)
+        assert [expected in record.getMessage() for record in caplog.records].count(True) == 1
+
+
+def test_other_series_are_not_mistaken(tmp_path: Path):
+    X, labels = rising(30)
+    estimator("classifier", method="paper", cache_dir=tmp_path).fit(X, labels)
+    changed = outputs(estimator("classifier", method="paper", cache_dir=tmp_path).fit(X[::-1], labels), X)
+    np.testing.assert_array_equal(changed, outputs(estimator("classifier", method="paper").fit(X[::-1], labels), X))
+
+
+def test_the_command_line_keeps_signatures(tmp_path: Path):
+    train = write(long_table(20), tmp_path / "train.csv")
+    arguments = ("--target", "kind", *LONG, *FAST, "--method", "paper", "--cache-dir", tmp_path / "cache")
+    for model, expected in (("first", "0 read, 20 computed"), ("second", "20 read, 0 computed")):
+        result = run("fit", train, "--output", tmp_path / model, *arguments)
+        assert result.exit_code == 0, result.output
+        assert expected in result.stderr

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
+from siggpde.estimators.targets import as_classes
 from siggpde.series import PathOptions, Spectrogram
 
 KINDS = ("classifier", "regressor")
 X, Y = rising(20)
+ALIKE = [np.where(Y, 1, 0), np.where(Y, 1.0, 0.0), np.where(Y, "1", "0"), np.where(Y, "1.0", "0.0")]  # in four types
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,40 @@ def test_labels_come_back_as_they_were(labels: np.ndarray):
     assert (fitted.predict(X) == labels).mean() > 0.9
     assert np.array_equal(classifier().fit(X, labels.tolist()).predict_proba(X), fitted.predict_proba(X))
     assert fitted.summary_["labels"] == {str(label): 10 for label in fitted.classes_}
+
+
+@pytest.mark.parametrize("fitted", range(4))
+def test_partial_fit_and_likelihood_take_labels_of_every_type(fitted: int):
+    model = classifier().fit(X, ALIKE[fitted])
+    expected = model.log_likelihood(X, ALIKE[fitted])
+    for labels in ALIKE:
+        np.testing.assert_array_equal(model.log_likelihood(X, labels), expected)
+    more = classifier().fit(X, ALIKE[fitted]).partial_fit(X[:6], ALIKE[3 - fitted][:6])
+    same = classifier().fit(X, ALIKE[fitted]).partial_fit(X[:6], ALIKE[fitted][:6])
+    np.testing.assert_array_equal(more.predict_proba(X), same.predict_proba(X))
+    assert more.classes_.dtype == ALIKE[fitted].dtype
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "expected"),
+    [
+        (["true", "False"], [False, True], [True, False]),
+        ([True, False], ["False", "True"], ["True", "False"]),
+        (["007"], [7, 8], ["007"]),
+        ([1, 2], ["1", "1.0", "2"], [1, 2]),
+        ([1.5, 2.0], ["1.5", "2"], ["1.5", "2"]),
+        ([3, 1], ["1", "2"], [3, "1"]),
+        (["a", "b"], ["a", "b"], ["a", "b"]),
+    ],
+)
+def test_labels_become_classes_where_they_are_written_alike(labels: Any, classes: Any, expected: Any):
+    assert as_classes(np.array(labels), np.array(classes)).tolist() == expected
+
+
+def test_unknown_labels_are_named_and_no_others():
+    model = classifier().fit(X, ALIKE[0])
+    with pytest.raises(ValueError, match="labels that the training set had not: 7; known are 0, 1"):
+        model.log_likelihood(X[:3], np.array(["1", "7", "0"]))
 
 
 @pytest.mark.parametrize("kind", KINDS)

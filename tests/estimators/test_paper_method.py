@@ -126,34 +126,22 @@ def test_factorisations_are_noticed():
     assert len(operations.found) >= 3
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "kind"), [("robustmax", RobustMax), ("softmax", Softmax), ("bernoulli", Bernoulli)]
-)
-def test_other_likelihoods_of_classes(likelihood: str, kind: type):
-    mine = classifier(likelihood=likelihood, max_iter=3, class_weight="balanced").fit(X, Y > 0)
+@pytest.mark.parametrize("kind", [RobustMax, Softmax, Bernoulli, Gaussian, StudentT, Poisson])
+def test_other_likelihoods(kind: type, tmp_path: Path):
+    numbers, name = kind in (Gaussian, StudentT, Poisson), "student_t" if kind is StudentT else kind.__name__.lower()
+    if numbers:
+        mine: Any = regressor(likelihood=name, max_iter=3).fit(X, np.abs(SIZES).round())
+    else:
+        mine = classifier(likelihood=name, max_iter=3, class_weight="balanced").fit(X, Y > 0)
     model = mine.committee_.members[0].model
-    assert type(model.likelihood) is kind and model.likelihood.class_weight is not None
-    assert np.allclose(mine.predict_proba(X).sum(axis=1), 1)
-
-
-@pytest.mark.parametrize(
-    ("likelihood", "kind"), [("gaussian", Gaussian), ("student_t", StudentT), ("poisson", Poisson)]
-)
-def test_other_likelihoods_of_numbers(likelihood: str, kind: type):
-    mine = regressor(likelihood=likelihood, max_iter=3).fit(X, np.abs(SIZES).round())
-    assert type(mine.committee_.members[0].model.likelihood) is kind
-    assert np.isfinite(outputs(mine, X)).all()
-
-
-@kinds
-def test_saved_and_loaded_predictions_are_the_same(kind: str, tmp_path: Path):
-    mine = fitted(kind, max_iter=5)
+    assert type(model.likelihood) is kind and (numbers or model.likelihood.class_weight is not None)
+    assert np.isfinite(outputs(mine, X)).all() and (numbers or np.allclose(outputs(mine, X).sum(axis=1), 1))
     mine.save(tmp_path / "model")
     again: Any = siggpde.load(tmp_path / "model")
     assert again.method == "paper" and np.array_equal(outputs(again, X), outputs(mine, X))
     card = (tmp_path / "model" / "README.md").read_text()
     assert "paper (SigGPDE as published" in card and "NLPP on validation series" in card
-    assert f"| Likelihood | {type(mine.committee_.members[0].model.likelihood).__name__} |" in card
+    assert f"| Likelihood | {kind.__name__} |" in card
 
 
 @kinds
@@ -253,10 +241,6 @@ def test_long_rough_series_can_be_fitted():
         ({"members": "many"}, "method='paper' trains one model, got members='many'"),
         ({"members": True}, "method='paper' trains one model"),
         ({"likelihood": "least_squares"}, "closed form, for method='views'; method='paper' takes 'auto', 'robustmax'"),
-        ({"likelihood": "bernoulli"}, "'bernoulli' is for two classes, y has 3"),
-        ({"n_features": 1}, "n_features must be 'auto' or an integer of at least 2, got 1"),
-        ({"max_iter": 0}, "max_iter must be 'auto' or an integer of at least 1, got 0"),
-        ({"method": "papers"}, "method must be one of 'views', 'paper', got 'papers'"),
     ],
     ids=str,
 )

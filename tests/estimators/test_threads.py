@@ -1,6 +1,8 @@
-"""Threads of a fit and of predictions."""
+"""Fits and predictions do not depend on the threads or on the instruction set of the processor."""
 
 import os
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,9 +10,10 @@ import torch
 from sklearn.base import BaseEstimator
 
 from helpers.processes import run
+from helpers.random_paths import numbers_from
 from helpers.small_estimators import classifier, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.numerics.core import usual_threads
+from siggpde.numerics.core import core, usual_threads
 
 
 class Watching(BaseEstimator):
@@ -81,3 +84,35 @@ def test_a_forked_process_predicts_though_its_parent_used_the_pool_of_torch(
     monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert run(FORK, method).strip() == "exit 0"
+
+
+CODE = """
+import json
+import numpy as np
+from siggpde import SigGPClassifier, SigGPRegressor
+from siggpde.numerics.core import core
+
+random = np.random.default_rng(0)
+X = random.normal(size=(60, 2, 40)).cumsum(axis=2)
+y = X[:, 0].max(axis=1) - X[:, 1].mean(axis=1)
+labels = (y > np.median(y)).astype(int)
+classifier = SigGPClassifier().fit(X[:40], labels[:40])
+regressor = SigGPRegressor().fit(X[:40], y[:40])
+mean, std = regressor.predict(X[40:], return_std=True)
+weights = classifier.committee_.weights.tolist() + regressor.committee_.weights.tolist()
+print(json.dumps([core.isa(), classifier.predict_proba(X[40:]).tolist(), mean.tolist(), std.tolist(), weights]))
+"""
+
+
+@cache
+def results(isa: str) -> list[Any]:
+    return numbers_from(CODE, SIGGPDE_ISA=isa)
+
+
+@pytest.mark.skipif(core is None, reason="there is no core")
+@pytest.mark.parametrize("isa", ["baseline", "avx2"])
+def test_estimators_are_the_same_to_the_last_bit(isa: str):
+    name, *numbers = results(isa)
+    if name != isa:
+        pytest.skip(f"this processor has no {isa}")
+    assert numbers == results("")[1:]

@@ -10,7 +10,8 @@ import pytest
 from helpers.refusals import assert_refused
 from helpers.report_pages import SECTIONS, Page, parsed, turning
 from siggpde import SigGPClassifier, SigGPRegressor
-from siggpde.report.gather import NOT_OF_THE_MODEL, check_path
+from siggpde.estimators.loading import load_predictor
+from siggpde.report.gather import NOT_OF_THE_MODEL, changed_settings, check_path
 from siggpde.report.page import GENERATOR
 
 FEWEST_FIGURES = 6
@@ -154,3 +155,5 @@ def test_settings_that_are_not_the_defaults_are_named(model: SigGPClassifier, of
     assert "settings of the fit views=['linear', 'windows'], members=2, n_features=20" in of_numbers.text
     settings = SigGPClassifier().get_params(deep=False)
     assert set(NOT_OF_THE_MODEL) < set(settings)
+    model.save(tmp_path / "model")  # reports of the command line are of what predicts alone
+    assert changed_settings(load_predictor(tmp_path / "model")) == changed_settings(model) != ""

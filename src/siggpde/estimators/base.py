@@ -185,15 +185,25 @@ class SeriesEstimator:
         self.length_range_ = (min(shortest, int(counts.min())), max(longest, int(counts.max())))
         self.n_series_ += len(batch)
 
-    def _is_fitted_to(self, X: Any, y: Tensor) -> bool:
-        """Says whether X and the targets y, in the units of the committee, are those of the fit, in the same order."""
-        batch = self._batch(X, len(y))
-        return fingerprint(Shard(ALONE, len(y)), batch, y, _NO_SETTINGS) == getattr(self, "fingerprint_", None)
+    def is_fitted_to(self, X: Any, y: Any) -> bool:
+        """Says whether X and y are the very series and targets of `fit`, in the same order."""
+        self._check_fitted()
+        targets = self._known_targets(y)
+        digest = fingerprint(Shard(ALONE, len(targets)), self._batch(X, len(targets)), targets, _NO_SETTINGS)
+        return digest == getattr(self, "fingerprint_", None)
 
-    def _log_predictive(self, X: Any, y: Tensor) -> np.ndarray:
-        batch = self._batch(X, len(y))
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+        """Gives log p(y | X) of every series; minus its mean is the NLPP of classes, or the NLPD of numbers.
+
+        Returns
+        -------
+        ndarray (n_cases,)
+        """
+        self._check_fitted()
+        targets = self._known_targets(y)
+        batch = self._batch(X, len(targets))
         with self._threads(batch):
-            return self.committee_.log_predictive(batch, y).cpu().numpy()
+            return self.committee_.log_predictive(batch, targets).cpu().numpy()
 
     def _batch(self, X: Any, targets: int | None = None) -> SeriesBatch:
         """X as a batch on the device of the committee, checked against `fit` and the number of targets."""

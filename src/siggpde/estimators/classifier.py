@@ -148,7 +148,7 @@ class SeriesClassifier(SeriesEstimator):
             if classes is not None:
                 class_indices(check_labels(classes), np.unique(check_labels(y)), "classes")
             return self.fit(X, y)
-        indices = class_indices(check_labels(y), self.classes_)
+        indices = self._known_targets(y)
         self._update(X, indices)
         new = np.bincount(indices.numpy(), minlength=self.n_classes_).tolist()
         labels = self.summary_["labels"].items()
@@ -212,11 +212,6 @@ class SeriesClassifier(SeriesEstimator):
             prediction = self.committee_.predict(batch)
         return prediction.probabilities().cpu().numpy(), self._novelty(prediction.scores)
 
-    def is_fitted_to(self, X: Any, y: Any) -> bool:
-        """Says whether X and y are the very series and labels of `fit`, in the same order."""
-        self._check_fitted()
-        return self._is_fitted_to(X, class_indices(check_labels(y), self.classes_))
-
     def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Gives mean and standard deviation of the latents, before the link.
 
@@ -260,16 +255,6 @@ class SeriesClassifier(SeriesEstimator):
         with self._threads(batch):
             sets = prediction_sets(committee, batch, level, by_class=by_class, allow_empty=allow_empty)
         return sets.cpu().numpy()
-
-    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
-        """Gives log p(y | X) of every series; minus its mean is the NLPP.
-
-        Returns
-        -------
-        ndarray (n_cases,)
-        """
-        self._check_fitted()
-        return self._log_predictive(X, class_indices(check_labels(y), self.classes_))
 
     def _predict_proba(self, X: Any) -> np.ndarray:
         return self.predict_proba(X)

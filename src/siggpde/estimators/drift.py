@@ -110,8 +110,8 @@ def drift(
     max_series = at_least("max_series", max_series, 2)
     random = np.random.default_rng(seed_of(random_state))
     first, second = _prepared(reference, X, time_channel)
-    facts = _needed(first.facts), _needed(second.facts)
-    shifted = _largest_shift(*facts, _names(channel_names, first, time_channel))
+    assert first.facts is not None and second.facts is not None
+    shifted = _largest_shift(first.facts, second.facts, _names(channel_names, first, time_channel))
     drawn = [_draw(batch[_order(batch)], max_series, random) for batch in (first, second)]
     pooled = _pooled(*drawn)
     new = torch.arange(len(pooled)) >= len(drawn[0])
@@ -160,13 +160,13 @@ def signature_gram(batch: SeriesBatch) -> Tensor:
 
 
 def _prepared(reference: Any, X: Any, time_channel: int | None) -> tuple[SeriesBatch, SeriesBatch]:
-    parts = []
-    for series, name in ((reference, "reference"), (X, "X")):
-        batch = Preparation(time_channel=time_channel).fit_transform(series, name)
+    first, second = (
+        Preparation(time_channel=time_channel).fit_transform(series, name)
+        for series, name in ((reference, "reference"), (X, "X"))
+    )
+    for batch, name in ((first, "reference"), (second, "X")):
         if len(batch) < 2:
             raise ValueError(f"{name} has {len(batch)} series; a test of two sets needs two or more in each")
-        parts.append(batch)
-    first, second = parts
     if first.channels != second.channels:
         extra = 0 if time_channel is None else 1
         raise ValueError(
@@ -183,11 +183,6 @@ def _names(channel_names: Sequence[str] | None, batch: SeriesBatch, time_channel
     if len(channel_names) != wanted:
         raise ValueError(f"channel_names has {len(channel_names)} names for series of {wanted} channels")
     return fact_names(Preparation(time_channel=time_channel).names(channel_names))
-
-
-def _needed(facts: Tensor | None) -> Tensor:
-    assert facts is not None
-    return facts
 
 
 def _order(batch: SeriesBatch) -> Tensor:
@@ -209,9 +204,9 @@ def _draw(batch: SeriesBatch, size: int, random: np.random.Generator) -> SeriesB
 
 def _pooled(first: SeriesBatch, second: SeriesBatch) -> SeriesBatch:
     """Returns both sets in one batch with times; a channel without values in a series has its mean in the others."""
-    total = len(first) + len(second)
-    both = join([first, second], range(total)).hold_last()
-    facts = torch.cat([_needed(first.facts), _needed(second.facts)])
+    both = join([first, second], range(len(first) + len(second))).hold_last()
+    assert first.facts is not None and second.facts is not None
+    facts = torch.cat([first.facts, second.facts])
     unknown = facts[:, : len(OF_CHANNELS) * both.channels : len(OF_CHANNELS)].isnan()  # a level that is not known
     known = both.inside()[:, :, None] & ~unknown[:, None, :]
     mean = torch.where(known, both.values, 0.0).sum((0, 1)) / known.sum((0, 1)).clamp_min(1)

@@ -82,7 +82,8 @@ def fit_by_the_paper(
     )
     log.info("method 'paper', %d words: %s", model.features.size, history)
     origin = {"method": "paper", "options": asdict(transform.options), "used_words": model.features.size}
-    committee = PaperModel(transform, model, origin, _best_nlpp(history), history).to(y.device)
+    scores = [record.nlpp for record in history.of("hyperparameters") if record.nlpp is not None]
+    committee = PaperModel(transform, model, origin, min(scores, default=None), history).to(y.device)
     if batch.facts is not None:
         committee.novelty = Novelty.of_some(
             _SERIES_FOR_NOVELTY,
@@ -147,12 +148,6 @@ def _split_by_groups(groups: Tensor, seed: int) -> tuple[list[int], list[int]]:
     before = counts[order].cumsum(0) - counts[order]
     held = torch.isin(groups.cpu(), numbers[order[before < _VALIDATION * len(groups)]])
     return (~held).nonzero()[:, 0].tolist(), held.nonzero()[:, 0].tolist()
-
-
-def _best_nlpp(history: History) -> float | None:
-    """The validation NLPP of the state that the second phase ended with; None where there were no validation series."""
-    scores = [record.nlpp for record in history.of("hyperparameters") if record.nlpp is not None]
-    return min(scores, default=None)
 
 
 @dataclass
@@ -226,10 +221,8 @@ class PaperModel(Committee):
         return prediction.mean.double()[None], prediction.variance.double()[None]
 
     def _look(self, batch: SeriesBatch) -> PaperPrediction:
-        pairs = []
-        for chunk in batch.split(_CHUNK):
-            paths = self.paths(chunk)
-            pairs.append(self.model.predict_f(paths.values, lengths=paths.lengths))
+        chunks = map(self.paths, batch.split(_CHUNK))
+        pairs = [self.model.predict_f(paths.values, lengths=paths.lengths) for paths in chunks]
         mean, variance = (torch.cat(parts) for parts in zip(*pairs, strict=True))
         return PaperPrediction(self, mean, variance)
 

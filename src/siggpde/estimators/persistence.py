@@ -40,7 +40,16 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
     name = type(estimator).__name__
     if not type(estimator).__module__.startswith("siggpde.estimators."):
         raise ValueError(f"{name} is not an estimator of siggpde itself, so its code cannot be saved")
-    tensors, model = _stored(estimator.committee_)
+    committee: Committee = estimator.committee_
+    model = committee.state()
+    if committee.method == "views":
+        plain, tensors = flatten_state(model, "committee")
+        model = {"committee": plain}
+    else:
+        tensors = model.pop("tensors")
+        if "novelty" in model:
+            model["novelty"], more = flatten_state(model["novelty"], "novelty")
+            tensors |= more
     manifest = {
         "estimator": name,
         "parameters": {key: _to_plain(value) for key, value in estimator.get_params(deep=False).items()},
@@ -51,19 +60,6 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
     if hasattr(estimator, "classes_"):
         manifest["classes"] = {"dtype": estimator.classes_.dtype.str, "values": estimator.classes_.tolist()}
     write_folder(path, tensors, manifest, model_card(estimator, path), force=force)
-
-
-def _stored(committee: Committee) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """The tensors of a committee, and its entries of the manifest."""
-    state = committee.state()
-    if committee.method == "views":
-        plain, tensors = flatten_state(state, "committee")
-        return tensors, {"committee": plain}
-    tensors = state.pop("tensors")
-    if "novelty" in state:
-        state["novelty"], more = flatten_state(state["novelty"], "novelty")
-        tensors |= more
-    return tensors, state
 
 
 def restored(

@@ -168,11 +168,6 @@ class SeriesRegressor(SeriesEstimator):
         interval = (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
         return *self._in_units(*moments), interval, self._novelty(prediction.scores)
 
-    def is_fitted_to(self, X: Any, y: Any) -> bool:
-        """Says whether X and y are the very series and targets of `fit`, in the same order."""
-        self._check_fitted()
-        return self._is_fitted_to(X, (self._targets(y) - self.target_shift_) / self.target_scale_)
-
     def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Gives mean and standard deviation of the latent, which is the expected target, in units of y.
 
@@ -189,22 +184,14 @@ class SeriesRegressor(SeriesEstimator):
         return self.target_shift_ + self.target_scale_ * mean, self.target_scale_ * spread
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
-        """Gives log p(y | X) of every series; minus its mean is the NLPD.
-
-        Returns
-        -------
-        ndarray (n_cases,)
-        """
-        self._check_fitted()
-        targets = (self._targets(y) - self.target_shift_) / self.target_scale_
-        return self._log_predictive(X, targets) - math.log(self.target_scale_)
+        return super().log_likelihood(X, y) - math.log(self.target_scale_)
 
     def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10) -> Importances:
         return super().importance(X, top, y, regions=regions).in_units(self.target_scale_)
 
     def explain(self, X: Any, top: int = 10, background: Any = None, **settings: Any) -> list[SeriesExplanation]:
         explanations = super().explain(X, top, background, **settings)
-        return [each.in_units(self.target_scale_, self.target_shift_) for each in explanations]
+        return [explanation.in_units(self.target_scale_, self.target_shift_) for explanation in explanations]
 
     def _in_units(self, mean: Tensor, variance: Tensor) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of y in its units."""

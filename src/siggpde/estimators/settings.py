@@ -21,7 +21,9 @@ from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.views import TransformerView, View
 from siggpde.views.defaults import KINDS
 
+log = logging.getLogger(__name__)
 Kind = TypeVar("Kind")
+_LARGEST = 1e300
 NEED_SERIES = ("kernel", "lifted")
 """The kinds of views that have no finite features, and need the landmark series to predict."""
 METHODS = ("views", "paper")
@@ -104,19 +106,11 @@ def from_fields(name: str, kind: type[Kind], values: Mapping[str, Any]) -> Kind:
     return kind(**values)
 
 
-log = logging.getLogger(__name__)
 _FIX = "take device='cpu', or 'cuda' or 'cuda:1' where there are such"
 
 
 def input_device(X: Any) -> torch.device:
-    """The device of the series X: the CPU, unless they are tensors on another one.
-
-    Series are checked and filled on the CPU. Where they have to be copied there, a warning is logged.
-
-    Examples:
-        >>> input_device([[0.0, 1.0]])
-        device(type='cpu')
-    """
+    """The device of the series X, with a warning where they have to be copied to the CPU to be checked and filled."""
     first = X[0] if isinstance(X, list | tuple) and X else X
     device = first.device if isinstance(first, Tensor) else torch.device("cpu")
     if device.type != "cpu":
@@ -143,16 +137,10 @@ def usable_device(device: Any) -> torch.device:
         tried = torch.zeros(1, dtype=torch.float64, device=device)
         tried.item()
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
-        why = "torch sees no CUDA device" if _without_cuda(device) else str(error).splitlines()[0]
+        without_cuda = str(device).startswith("cuda") and not torch.cuda.is_available()
+        why = "torch sees no CUDA device" if without_cuda else str(error).splitlines()[0]
         raise ValueError(f"device={str(device)!r} cannot be used: {why}; {_FIX}") from error
     return tried.device
-
-
-def _without_cuda(device: str | torch.device) -> bool:
-    return str(device).startswith("cuda") and not torch.cuda.is_available()
-
-
-_LARGEST = 1e300
 
 
 @contextlib.contextmanager
@@ -234,7 +222,7 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
     if limit is not None and not (number and limit > 0):
         raise ValueError(f"time_limit must be a positive number of seconds or None, got {limit!r}")
     if method == "paper":
-        check_paper_settings(likelihood, members)
+        _check_paper_settings(likelihood, members)
     elif not LikelihoodName(likelihood).closed_form:
         raise ValueError(
             f"likelihood={likelihood!r} has no closed form, which method='views' needs: take method='paper', which "
@@ -272,10 +260,9 @@ def preparation_of(estimator: Any) -> Preparation:
     )
 
 
-def check_paper_settings(likelihood: str, members: Any) -> None:
+def _check_paper_settings(likelihood: str, members: Any) -> None:
     """Refuses settings that the paper's method does not have."""
-    automatic = isinstance(members, str) and members == "auto"
-    if not automatic and (isinstance(members, bool) or members != 1):
+    if isinstance(members, bool) or members not in ("auto", 1):
         raise ValueError(
             f"method='paper' trains one model, got members={members!r}; leave members at 'auto', or average several "
             "models with method='views'"

@@ -22,10 +22,8 @@ def check_labels(y: Any) -> np.ndarray:
     a regression."""
     from sklearn.utils.multiclass import check_classification_targets  # noqa: PLC0415 - predictions need none
 
-    values = _as_array(y)
-    if values.dtype.kind == "O" and any(
-        label is None or (isinstance(label, float) and np.isnan(label)) for label in values.ravel()
-    ):
+    values = _targets(y)
+    if values.dtype.kind == "O" and any(map(_is_missing, values.ravel())):
         raise ValueError("y has missing labels (None or NaN); leave these series out")
     labels = _column(values)
     if labels.dtype.kind == "f":
@@ -78,13 +76,10 @@ def class_weights(class_weight: Any, classes: np.ndarray, indices: np.ndarray) -
 
 def check_numbers(y: Any, *, counts: bool = False) -> Tensor:
     """Returns the targets (n,) of a regression as finite float64; with `counts` they must be whole numbers from 0."""
-    values = _column(_as_array(y))
+    values = _column(_targets(y))
     if values.dtype.kind == "c":
         raise ValueError(f"y must be real numbers, got {values.dtype}; Complex data not supported")
-    try:
-        values = values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"y must be numbers for a regression, got {values.dtype}") from error
+    values = _as_floats(values, "y must be numbers for a regression")
     _check_finite(values)
     largest = np.abs(values).max(initial=0.0)
     if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
@@ -108,10 +103,25 @@ def _column(values: np.ndarray) -> np.ndarray:
     return column_or_1d(values, warn=True)
 
 
-def _as_array(y: Any) -> np.ndarray:
+def _as_array(values: Any) -> np.ndarray:
+    return np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
+
+
+def _as_floats(values: np.ndarray, message: str) -> np.ndarray:
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{message}, got {values.dtype}") from error
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _targets(y: Any) -> np.ndarray:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+    values = _as_array(y)
     if values.size == 0:
         raise ValueError("y is empty: found 0 sample(s) while a minimum of 2 is required")
     return values
@@ -141,13 +151,10 @@ def as_classes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     wanted = [index.get(_plain(label)) for label in labels.tolist()]
     if len(index) < len(classes) or all(number is None for number in wanted):
         return labels
-    if None in wanted:
-        known = classes.tolist()
-        mixed = [
-            label if number is None else known[number] for label, number in zip(labels.tolist(), wanted, strict=True)
-        ]
-        return np.array(mixed, dtype=object)
-    return classes[np.array(wanted, dtype=np.int64)]
+    if None not in wanted:
+        return classes[np.array(wanted, dtype=np.int64)]
+    known, pairs = classes.tolist(), zip(labels.tolist(), wanted, strict=True)
+    return np.array([label if number is None else known[number] for label, number in pairs], dtype=object)
 
 
 def _plain(label: Any) -> str:
@@ -201,9 +208,7 @@ def check_sample_info(groups: Any, sample_weight: Any, shard: Shard) -> SampleIn
 
 def warn_of_confined_classes(classes: np.ndarray, labels: Tensor, groups: Tensor) -> None:
     """A warning that names the classes (C,) whose series, of `labels` (n,), are all of one group."""
-    confined = [
-        str(name) for number, name in enumerate(classes) if len(groups[labels == number].unique()) == 1
-    ]  # fmt: skip
+    confined = [str(name) for index, name in enumerate(classes) if len(groups[labels == index].unique()) == 1]
     if confined:
         more = f" and {len(confined) - _NAMED} more" if len(confined) > _NAMED else ""
         warnings.warn(
@@ -215,23 +220,20 @@ def warn_of_confined_classes(classes: np.ndarray, labels: Tensor, groups: Tensor
 
 
 def _groups(groups: Any, n: int) -> np.ndarray:
-    values = np.asarray(groups.detach().cpu() if isinstance(groups, Tensor) else groups)
+    values = _as_array(groups)
     _check_shape("groups", values, n)
-    missing = [value is None or (isinstance(value, float) and math.isnan(value)) for value in values.tolist()]
+    missing = [_is_missing(value) for value in values.tolist()]
     if any(missing):
         raise ValueError(f"groups is missing (None or NaN) for series {missing.index(True)}; every series needs one")
     return values.astype(str) if values.dtype.kind == "O" else values
 
 
 def _weights(sample_weight: Any, n: int) -> Tensor:
-    values = np.asarray(sample_weight.detach().cpu() if isinstance(sample_weight, Tensor) else sample_weight)
+    values = _as_array(sample_weight)
     if values.ndim == 0:
         values = np.full(n, values)
     _check_shape("sample_weight", values, n)
-    try:
-        values = values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must be numbers, got {values.dtype}") from error
+    values = _as_floats(values, "sample_weight must be numbers")
     if not values.any():
         raise ValueError("sample_weight is zero for all series; give positive weights, or none")
     wrong = ~(np.isfinite(values) & (values > 0))

@@ -439,19 +439,17 @@ def _origin(subject: Subject, seed: int, source: Sequence[tuple[str, str]]) -> l
     rows.append(("seed of this page", str(seed)))
     rows.append(("versions", ", ".join(f"{name} {version}" for name, version in known["versions"].items())))
     rows.append(("machine", f"{known['machine']['architecture']}, {known['simd'] or 'no native core'}"))
-    return [*rows, ("settings of the fit", _settings(estimator) or "all at their defaults")]
+    return [*rows, ("settings of the fit", changed_settings(estimator) or "all at their defaults")]
 
 
-def _settings(estimator: Any) -> str:
-    """Settings of the model that are not the defaults."""
-    defaults = {name: one.default for name, one in inspect.signature(type(estimator)).parameters.items()}
-    given = {name: (getattr(estimator, name), default) for name, default in defaults.items()}
-    changed = {
-        name: value
-        for name, (value, default) in given.items()
-        if name not in NOT_OF_THE_MODEL and not (isinstance(value, type(default)) and value == default)
-    }
-    return ", ".join(f"{name}={value!r}" for name, value in changed.items())
+def changed_settings(estimator: Any) -> str:
+    """Returns the settings of the model that are not the defaults."""
+    changed = []
+    for name, parameter in inspect.signature(type(estimator)).parameters.items():
+        value, default = getattr(estimator, name), parameter.default
+        if name not in NOT_OF_THE_MODEL and not (isinstance(value, type(default)) and value == default):
+            changed.append(f"{name}={value!r}")
+    return ", ".join(changed)
 
 
 def _one_a_series(name: str, values: Any, n: int) -> list[str] | None:
