@@ -57,8 +57,8 @@ def on_cpu(value: Any) -> Any:
     return value.held
 
 
-def close(found: Any, expected: Any) -> None:
-    torch.testing.assert_close(on_cpu(found), expected, rtol=1e-7, atol=1e-9)
+def close(actual: Any, expected: Any) -> None:
+    torch.testing.assert_close(on_cpu(actual), expected, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", LIKELIHOODS)
@@ -73,9 +73,9 @@ def test_a_model_predicts_on_its_device_what_it_does_on_the_cpu(name: str):
     model.zero_grad()
     with pretend_device() as copied:
         model.to(DEVICE)
-        found = model.elbo(x, y)
-        found.backward()
-        close(found.detach(), expected.detach())
+        actual = model.elbo(x, y)
+        actual.backward()
+        close(actual.detach(), expected.detach())
         for key, p in model.named_parameters():
             if slopes[key] is not None:
                 close(p.grad, slopes[key])
@@ -103,11 +103,11 @@ def test_training_on_a_device_takes_the_steps_of_the_cpu(case: str):
     expected = fit(plain, (x, y), schedule, progress=False)
     with pretend_device() as copied:
         other.to(DEVICE)
-        found = fit(other, (x, y), schedule, progress=False)
+        actual = fit(other, (x, y), schedule, progress=False)
         for key, value in other.state_dict().items():
             close(value, plain.state_dict()[key])
         assert max(copied, default=0) < len(x)  # numbers, scales and energies of words, no data
-    assert found.elbo == pytest.approx(expected.elbo, rel=1e-7)
+    assert actual.elbo == pytest.approx(expected.elbo, rel=1e-7)
 
 
 @pytest.mark.parametrize("first", ["cpu", "device"])
@@ -174,8 +174,8 @@ def test_what_a_model_says_of_series_does_not_depend_on_where_they_come_from(rag
         there = None if lengths is None else lengths.to(DEVICE)
         close(model.predict(x.to(DEVICE), lengths=there, chunk=7), expected)
         close(model.predict_f(x[:5], full_cov=True)[1], joint)
-        found = on_cpu(model.sample_f(x[:5], torch.Generator().manual_seed(1)))
-    torch.testing.assert_close(found, drawn, rtol=1e-5, atol=1e-7)
+        actual = on_cpu(model.sample_f(x[:5], torch.Generator().manual_seed(1)))
+    torch.testing.assert_close(actual, drawn, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("kind", ["tensors", "sequences"])
@@ -234,11 +234,11 @@ def test_an_estimator_computes_on_its_device(kind: str, settings: dict[str, Any]
         np.testing.assert_allclose(outputs(other, X), expected, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(other.log_likelihood(X, y), plain.log_likelihood(X, y), rtol=1e-6, atol=1e-8)
         other.partial_fit(X[:6], y[:6])
-        found = outputs(other, X)
+        actual = outputs(other, X)
         moved = outputs(other.to("cpu"), X)
-        np.testing.assert_allclose(moved, found, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(moved, actual, rtol=1e-6, atol=1e-8)
         assert all(tensor.device.type == "cpu" for tensor in tensors_of(other.committee_))
-        np.testing.assert_allclose(outputs(other.to(DEVICE), X), found, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(outputs(other.to(DEVICE), X), actual, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(outputs(plain.partial_fit(X[:6], y[:6]), X), moved, rtol=1e-6, atol=1e-8)
 
 
@@ -264,10 +264,10 @@ def test_an_estimator_explains_and_is_saved_on_its_device(kind: str, settings: d
     with pretend_device():
         other = estimator(kind, device=str(DEVICE), **settings).fit(X, y)
         if "likelihood" not in settings:  # there are none for others on views
-            told, wanted = other.explain(X[:2]), plain.explain(X[:2])
-            assert [part.latent for part in told] == pytest.approx([part.latent for part in wanted])
-            found = [part.importance for part in other.importance(X)]
-            assert found == pytest.approx([part.importance for part in plain.importance(X)])
+            explained, wanted = other.explain(X[:2]), plain.explain(X[:2])
+            assert [part.latent for part in explained] == pytest.approx([part.latent for part in wanted])
+            actual = [part.importance for part in other.importance(X)]
+            assert actual == pytest.approx([part.importance for part in plain.importance(X)])
         other.partial_fit(X[:6], y[:6])
         other.save(tmp_path / "model")
         moved = outputs(other, X)

@@ -3,8 +3,6 @@
 import inspect
 import pkgutil
 import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -90,14 +88,6 @@ def test_no_function_is_hidden_by_a_module_of_its_name():
     functions = set(PUBLIC["siggpde"].split()) - MODULES
     assert modules & functions == set()
     assert modules >= MODULES
-
-
-def test_importing_the_package_imports_nothing_heavy():
-    code = "import sys, siggpde; print([m for m in ('torch', 'numpy', 'sklearn', 'polars') if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, *["-S"] * sys.flags.no_site, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
 def documented(kind: type, section: str) -> set[str]:

@@ -49,9 +49,9 @@ def test_defaults_are_accurate_and_calibrated(name: str, accuracy: float, nlpp: 
     classifier = SigGPClassifier(n_jobs=-1).fit(data.X_train, data.y_train)
     chances = classifier.predict_proba(data.X_test)
     right = classifier.classes_[chances.argmax(axis=1)] == data.y_test
-    own = chances[np.arange(len(chances)), np.searchsorted(classifier.classes_, data.y_test)]
+    of_truth = chances[np.arange(len(chances)), np.searchsorted(classifier.classes_, data.y_test)]
     assert right.mean() >= accuracy
-    assert -np.log(own).mean() <= nlpp
+    assert -np.log(of_truth).mean() <= nlpp
     assert abs(chances.max(axis=1).mean() - right.mean()) < 0.08  # as sure as right, on average
 
 

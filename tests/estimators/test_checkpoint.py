@@ -1,4 +1,4 @@
-"""`checkpoint`, `resume` and `cache_dir`: the method of the paper goes on from them; views say that they keep nothing."""
+"""`checkpoint`, `resume` and `cache_dir`: the paper's method goes on from them; views say that they keep nothing."""
 
 import logging
 import re
@@ -110,8 +110,8 @@ def test_the_second_fit_reads_what_the_first_computed(kind: str, tmp_path: Path,
     plain = outputs(estimator(kind, method="paper").fit(X, y), X)
     for expected in ("0 read, 30 computed", "30 read, 0 computed"):
         caplog.clear()
-        found = outputs(estimator(kind, method="paper", cache_dir=tmp_path).fit(X, y), X)
-        np.testing.assert_array_equal(found, plain)
+        actual = outputs(estimator(kind, method="paper", cache_dir=tmp_path).fit(X, y), X)
+        np.testing.assert_array_equal(actual, plain)
         assert [expected in record.getMessage() for record in caplog.records].count(True) == 1
 
 

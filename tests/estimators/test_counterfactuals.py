@@ -26,35 +26,35 @@ def fitted():
     return SigGPClassifier(views=["path", "windows"], members=2, channel_names=["x", "y", "z"]).fit(*bumps())
 
 
-def check(model, found, x):
+def check(model, actual, x):
     """Every claim, made anew."""
-    assert np.array_equal(found.original, x, equal_nan=True)
-    predicted = model.predict(found.series[None])[0]
-    assert found.valid == (predicted == found.target)
-    place = model.classes_.tolist().index(found.target)
-    assert model.predict_proba(found.series[None])[0, place] == pytest.approx(found.probability_after)
-    assert model.predict_proba(x[None])[0, place] == pytest.approx(found.probability_before)
-    assert model.novelty(found.series[None])[0] == pytest.approx(found.p_value)
-    changed = ~((found.series == x) | np.isnan(x))
+    assert np.array_equal(actual.original, x, equal_nan=True)
+    predicted = model.predict(actual.series[None])[0]
+    assert actual.valid == (predicted == actual.target)
+    place = model.classes_.tolist().index(actual.target)
+    assert model.predict_proba(actual.series[None])[0, place] == pytest.approx(actual.probability_after)
+    assert model.predict_proba(x[None])[0, place] == pytest.approx(actual.probability_before)
+    assert model.novelty(actual.series[None])[0] == pytest.approx(actual.p_value)
+    changed = ~((actual.series == x) | np.isnan(x))
     values = x if model.time_channel is None else np.delete(x, model.time_channel, axis=0)
-    assert changed.sum() / np.isfinite(values).sum() == pytest.approx(found.share)
+    assert changed.sum() / np.isfinite(values).sum() == pytest.approx(actual.share)
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_the_change_is_where_the_cause_was_planted(fitted, number: int):
     X, y = bumps(8, seed=1)
-    found = fitted.counterfactual(X[number])
-    check(fitted, found, X[number])
-    assert found.valid and found.label == y[number] != found.target and found.p_value > 0.05
-    assert "y" in found.channels
-    assert found.start < END and found.end >= START
-    moved = np.abs(found.series - X[number])
+    actual = fitted.counterfactual(X[number])
+    check(fitted, actual, X[number])
+    assert actual.valid and actual.label == y[number] != actual.target and actual.p_value > 0.05
+    assert "y" in actual.channels
+    assert actual.start < END and actual.end >= START
+    moved = np.abs(actual.series - X[number])
     assert moved[1, START - 2 : END + 2].sum() > 0.5 * moved.sum()
     changed = np.flatnonzero(moved.any(axis=0))
-    assert (found.start, found.end) == (changed[0], changed[-1])
-    assert found.share < 0.5
-    assert f"{found.label} becomes {found.target} if " in str(found)
-    assert found.to_dict()["series"] == found.series.tolist()
+    assert (actual.start, actual.end) == (changed[0], changed[-1])
+    assert actual.share < 0.5
+    assert f"{actual.label} becomes {actual.target} if " in str(actual)
+    assert actual.to_dict()["series"] == actual.series.tolist()
 
 
 def test_it_is_the_same_each_time_and_after_saving(fitted, tmp_path):
@@ -77,23 +77,23 @@ def test_gaps_time_stamps_unequal_lengths_and_masks():
         labels.append(bool(number % 2))
     model = classifier(time_channel=0, mask=True, channel_names=["t", "a", "b"], n_features=100).fit(series, labels)
     for x in series[:2]:
-        found = model.counterfactual(x)
-        check(model, found, x)
-        assert found.valid and set(found.channels) <= {"a", "b"}
-        assert np.array_equal(found.series[0], x[0])  # time stamps
-        assert np.array_equal(np.isnan(found.series), np.isnan(x))
-        assert {found.start, found.end} <= set(x[0]) and found.start < 7 and found.end > 3
+        actual = model.counterfactual(x)
+        check(model, actual, x)
+        assert actual.valid and set(actual.channels) <= {"a", "b"}
+        assert np.array_equal(actual.series[0], x[0])  # time stamps
+        assert np.array_equal(np.isnan(actual.series), np.isnan(x))
+        assert {actual.start, actual.end} <= set(x[0]) and actual.start < 7 and actual.end > 3
         padded = np.concatenate([x, np.full((3, 5), np.nan)], axis=1)
-        assert np.array_equal(model.counterfactual(padded).series[:, : x.shape[1]], found.series, equal_nan=True)
+        assert np.array_equal(model.counterfactual(padded).series[:, : x.shape[1]], actual.series, equal_nan=True)
 
 
 def test_long_series_are_changed_in_their_own_points():
     random, y = np.random.default_rng(0), np.arange(30) % 2
     long = (2.0 * y[:, None, None] - 1) * np.linspace(0, 2, 120) + 0.2 * random.normal(size=(30, 1, 120))
     model = classifier(max_points=20).fit(long, y)
-    found = model.counterfactual(long[0])
-    check(model, found, long[0])
-    assert found.valid and found.series.shape == (1, 120)
+    actual = model.counterfactual(long[0])
+    check(model, actual, long[0])
+    assert actual.valid and actual.series.shape == (1, 120)
 
 
 def test_models_without_series_need_donors():
@@ -103,18 +103,18 @@ def test_models_without_series_need_donors():
         with pytest.raises(ValueError, match=r"keeps no training series.*donors=X"):
             model.counterfactual(X[0])
         other = 1 - model.predict(X[:1])[0]
-        found = model.counterfactual(X[0], donors=X[y == other])
-        assert found.target == other
-        check(model, found, X[0])
+        actual = model.counterfactual(X[0], donors=X[y == other])
+        assert actual.target == other
+        check(model, actual, X[0])
 
 
 def test_what_cannot_be_turned_is_not_claimed():
     X, y = rising(24, noise=0.2)
     model = classifier().fit(X, y)
-    own = X[model.predict(X) == model.predict(X[:1])[0]]
-    found = model.counterfactual(X[0], donors=own[1:4])
-    check(model, found, X[0])
-    assert not found.valid and "no change of a stretch was found that makes it" in str(found)
+    like_the_first = X[model.predict(X) == model.predict(X[:1])[0]]
+    actual = model.counterfactual(X[0], donors=like_the_first[1:4])
+    check(model, actual, X[0])
+    assert not actual.valid and "no change of a stretch was found that makes it" in str(actual)
 
 
 def test_numbers_reach_an_interval_or_a_limit():
@@ -122,11 +122,11 @@ def test_numbers_reach_an_interval_or_a_limit():
     model = regressor().fit(X, 10.0 * y)
     now = model.predict(X[:1])[0]
     for target in (now + 8, (now + 5, now + 6)):
-        found = model.counterfactual(X[0], target)
-        assert found.valid and found.label is None and found.probability_after is None
-        (then,) = model.predict(found.series[None])
-        assert then == pytest.approx(found.mean_after) and found.target[0] <= then <= found.target[1]
-        assert "becomes" in str(found)
+        actual = model.counterfactual(X[0], target)
+        assert actual.valid and actual.label is None and actual.probability_after is None
+        (then,) = model.predict(actual.series[None])
+        assert then == pytest.approx(actual.mean_after) and actual.target[0] <= then <= actual.target[1]
+        assert "becomes" in str(actual)
     with pytest.raises(ValueError, match="give a target"):
         model.counterfactual(X[0])
 
@@ -152,19 +152,19 @@ def test_what_does_not_fit_is_refused(fitted, x, settings, message):
 
 def test_donors_that_change_nothing_are_told(fitted):
     x = bumps(2, seed=1)[0][0]
-    found = fitted.counterfactual(x, donors=x[None])
-    assert not found.valid and found.channels == () and np.array_equal(found.series, x)
-    assert str(found) == "no change of a stretch was found that makes it bump, or nearer to it"
+    actual = fitted.counterfactual(x, donors=x[None])
+    assert not actual.valid and actual.channels == () and np.array_equal(actual.series, x)
+    assert str(actual) == "no change of a stretch was found that makes it bump, or nearer to it"
 
 
 def test_numbers_out_of_reach_and_open_ends_are_told():
     X, _ = bumps(20)
     model = SigGPRegressor(views=["linear"], members=1).fit(X, X[:, 1].sum(axis=1))
-    found = model.counterfactual(X[0], 1e6, donors=X)
-    assert not found.valid and found.to_dict()["target"] == [1e6, None]
-    assert f"{found.mean_before:.4g} before, {found.mean_after:.4g} after" in str(found)
-    json.dumps(found.to_dict(), allow_nan=False)
-    assert "makes it at least 1e+06; the best" in str(found)
+    actual = model.counterfactual(X[0], 1e6, donors=X)
+    assert not actual.valid and actual.to_dict()["target"] == [1e6, None]
+    assert f"{actual.mean_before:.4g} before, {actual.mean_after:.4g} after" in str(actual)
+    json.dumps(actual.to_dict(), allow_nan=False)
+    assert "makes it at least 1e+06; the best" in str(actual)
     reached = model.counterfactual(X[1], float(model.predict(X[1:2])[0]) - 1)
     assert reached.valid and f"the target is at most {reached.target[1]:.4g}" in str(reached)
 
@@ -184,13 +184,13 @@ def test_real_series_change_less_than_by_their_nearest_unlike_neighbour(name: st
     spread = np.asarray(data.X_train).std(axis=(0, 2))[:, None]
     ratios, shares, plausible = [], [], []
     for x in np.asarray(data.X_test, dtype=float)[::15]:
-        found = model.counterfactual(x)
-        check(model, found, x)
-        assert found.valid
-        unlike = data.X_train[np.asarray(data.y_train) == found.target]
-        ratios.append(found.size / (np.abs(unlike - x) / spread).mean(axis=(1, 2)).min())
-        shares.append(found.share)
-        plausible.append(found.p_value > 0.05)
+        actual = model.counterfactual(x)
+        check(model, actual, x)
+        assert actual.valid
+        unlike = data.X_train[np.asarray(data.y_train) == actual.target]
+        ratios.append(actual.size / (np.abs(unlike - x) / spread).mean(axis=(1, 2)).min())
+        shares.append(actual.share)
+        plausible.append(actual.p_value > 0.05)
     assert max(ratios) < 1 and np.median(ratios) < 0.5 and np.median(shares) < 0.6 and np.mean(plausible) >= 0.8
 
 
@@ -199,5 +199,5 @@ def test_numbers_of_real_series():
     data = load_dataset("Covid3Month")
     model = SigGPRegressor().fit(data.X_train, data.y_train)
     x = np.asarray(data.X_test, dtype=float)[0]
-    found = model.counterfactual(x, float(np.quantile(np.asarray(data.y_train, dtype=float), 0.9)))
-    assert found.valid == (model.predict(found.series[None])[0] >= found.target[0])
+    actual = model.counterfactual(x, float(np.quantile(np.asarray(data.y_train, dtype=float), 0.9)))
+    assert actual.valid == (model.predict(actual.series[None])[0] >= actual.target[0])

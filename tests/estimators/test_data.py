@@ -111,10 +111,10 @@ def test_lengths_and_gaps(kind: str):
     gappy[:, :, 4] = np.nan
     filled = X.copy()
     filled[:, :, 4] = (X[:, :, 3] + X[:, :, 5]) / 2
-    found = outputs(estimator(kind).fit(gappy, Y), gappy)
-    assert found == pytest.approx(outputs(estimator(kind).fit(filled, Y), filled), abs=1e-9)
+    actual = outputs(estimator(kind).fit(gappy, Y), gappy)
+    assert actual == pytest.approx(outputs(estimator(kind).fit(filled, Y), filled), abs=1e-9)
     masked = outputs(estimator(kind, mask=True).fit(gappy, Y), gappy)
-    assert np.isfinite(masked).all() and not np.allclose(masked, found)
+    assert np.isfinite(masked).all() and not np.allclose(masked, actual)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,14 +144,14 @@ def test_settings_that_change_the_paths(kind: str):
     plain = outputs(estimator(kind).fit(X, Y), X)
     wave = {"nfft": 4, "overlap": 2}
     for given_settings in ({"max_points": 4}, {"spectrogram": wave}, {"transforms": {"lead_lag": True}}):
-        found = outputs(estimator(kind, **given_settings).fit(X, Y), X)
-        assert np.isfinite(found).all() and not np.allclose(found, plain)
+        actual = outputs(estimator(kind, **given_settings).fit(X, Y), X)
+        assert np.isfinite(actual).all() and not np.allclose(actual, plain)
     same = [({"spectrogram": wave}, {"spectrogram": Spectrogram(**wave)})]
     same.append(({"transforms": {"append": "arc"}}, {"transforms": PathOptions(append="arc")}))
     same.append(({"max_points": None}, {"max_points": 12}))
     for one, other in same:
-        found = (outputs(estimator(kind, **either).fit(X, Y), X) for either in (one, other))
-        assert np.array_equal(*found)
+        actual = (outputs(estimator(kind, **either).fit(X, Y), X) for either in (one, other))
+        assert np.array_equal(*actual)
     fitted = estimator(kind, transforms={"append": "arc"}, members=3, views=["path", "linear"]).fit(X, Y)
     assert {block.view.options for block in fitted.committee_.blocks} == {PathOptions(append="arc")}
 
@@ -192,8 +192,8 @@ def test_laws(problem: tuple[list[np.ndarray], np.ndarray], seed: int, members: 
     assert ((chances >= 0) & (chances <= 1)).all() and np.allclose(chances.sum(axis=1), 1, atol=1e-12)
     assert np.array_equal(fitted.predict(series), fitted.classes_[chances.argmax(axis=1)])
     places = np.searchsorted(fitted.classes_, labels)
-    own = chances[np.arange(len(labels)), places]
-    assert np.exp(fitted.log_likelihood(series, labels)) == pytest.approx(own, abs=1e-8)
+    of_truth = chances[np.arange(len(labels)), places]
+    assert np.exp(fitted.log_likelihood(series, labels)) == pytest.approx(of_truth, abs=1e-8)
     number = places + 0.5
     mine = regressor(**chosen).fit(series, number)
     for one, targets in ((fitted, labels), (mine, number)):

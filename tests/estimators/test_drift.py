@@ -25,8 +25,8 @@ def test_the_statistic_is_the_double_sum():
     wanted = sum(gram[i, j] for i in x for j in x if i != j) / (6 * 5)
     wanted += sum(gram[i, j] for i in y for j in y if i != j) / (5 * 4)
     wanted -= 2 * sum(gram[i, j] for i in x for j in y) / 30
-    found = mmd(gram, torch.stack([new, ~new]))
-    assert found.tolist() == pytest.approx([float(wanted)] * 2, rel=1e-12)
+    actual = mmd(gram, torch.stack([new, ~new]))
+    assert actual.tolist() == pytest.approx([float(wanted)] * 2, rel=1e-12)
 
 
 def test_the_kernel_is_the_normalised_signature_kernel_of_positions_and_time():
@@ -48,20 +48,20 @@ def test_the_result_is_the_double_sum_over_all_the_series():
     x, y = range(7), range(7, 16)
     wanted = sum(gram[i, j] for i in x for j in x if i != j) / 42 + sum(gram[i, j] for i in y for j in y if i != j) / 72
     wanted -= 2 * sum(gram[i, j] for i in x for j in y) / 63
-    found = drift(reference, new, permutations=10)
-    assert found.statistic == pytest.approx(float(wanted), abs=1e-6)
-    assert (found.n_reference, found.n_new) == (7, 9)
+    actual = drift(reference, new, permutations=10)
+    assert actual.statistic == pytest.approx(float(wanted), abs=1e-6)
+    assert (actual.n_reference, actual.n_new) == (7, 9)
 
 
 def test_series_of_one_source_have_uniform_p_values():
     """With 19 permutations p is one of 20 values, each of probability 1/20."""
-    found = np.array(
+    actual = np.array(
         [drift(walks(6, 2 * s, 1, 8), walks(9, 2 * s + 1, 1, 8), permutations=19).p_value for s in range(150)]
     )
     for level in (0.1, 0.25, 0.5, 0.75):
-        error = math.sqrt(level * (1 - level) / len(found))
-        assert abs((found <= level + 1e-9).mean() - level) < 3.5 * error
-    assert found.min() >= 1 / 20 and found.max() <= 1
+        error = math.sqrt(level * (1 - level) / len(actual))
+        assert abs((actual <= level + 1e-9).mean() - level) < 3.5 * error
+    assert actual.min() >= 1 / 20 and actual.max() <= 1
 
 
 def rougher(X: np.ndarray) -> np.ndarray:
@@ -81,25 +81,25 @@ def rougher(X: np.ndarray) -> np.ndarray:
     ids=["shifted", "scaled", "rougher", "shortened", "ragged", "trend"],
 )
 def test_what_changed_is_found(change: Any, shifted: str):
-    found = drift(walks(40, 0), change(walks(40, 1)))
-    assert found.p_value < 0.02 and found.statistic > 0
-    assert found.shifted.startswith(shifted)
+    actual = drift(walks(40, 0), change(walks(40, 1)))
+    assert actual.p_value < 0.02 and actual.statistic > 0
+    assert actual.shifted.startswith(shifted)
 
 
 def test_a_shift_is_in_standard_deviations_of_the_named_channel():
     reference, new = walks(40, 0), walks(40, 1)
     new[:, 1] += 30.0
-    level = [each[:, 1].mean(axis=1) for each in (reference, new)]
+    level = [walk[:, 1].mean(axis=1) for walk in (reference, new)]
     sd = math.sqrt((level[0].var() + level[1].var()) * 40 / 78)
-    found = drift(reference, new, channel_names=["x", "y"])
-    assert found.shifted == f"level of y: {(level[1].mean() - level[0].mean()) / sd:+.1f} sd"
+    actual = drift(reference, new, channel_names=["x", "y"])
+    assert actual.shifted == f"level of y: {(level[1].mean() - level[0].mean()) / sd:+.1f} sd"
 
 
 def test_order_does_not_matter():
     reference, new = walks(30, 0), walks(25, 1) + 0.5
-    found = drift(reference, new, permutations=200)
+    actual = drift(reference, new, permutations=200)
     shuffled = drift(reference[::-1], new[np.random.default_rng(0).permutation(25)], permutations=200)
-    assert (shuffled.p_value, shuffled.statistic) == (found.p_value, found.statistic)
+    assert (shuffled.p_value, shuffled.statistic) == (actual.p_value, actual.statistic)
     fewer = drift(reference, new, max_series=12)
     assert (fewer.n_reference, fewer.n_new) == (12, 12)
     assert drift(reference[::-1], new[::-1], max_series=12).statistic == fewer.statistic
@@ -114,8 +114,8 @@ def test_gaps_lengths_and_channels_without_a_value_are_taken():
         X[generator.random(X.shape) < 0.1] = np.nan
         X[:5, 1] = np.nan
         sets.append([x[:, : 15 + i % 10] for i, x in enumerate(X)])
-    found = drift(*sets)
-    assert found.p_value > 0.05
+    actual = drift(*sets)
+    assert actual.p_value > 0.05
     sets[1] = [np.where(np.arange(x.shape[1]) % 2, np.nan, x) for x in sets[1]]
     assert drift(*sets).shifted.startswith("share of missing values")
 
@@ -126,8 +126,8 @@ def test_time_stamps_count():
     names = ["hour", "x", "y"]
     assert drift(reference, new, time_channel=0, channel_names=names).p_value > 0.05
     new[:, 0] *= 5
-    found = drift(reference, new, time_channel=0, channel_names=names)
-    assert found.p_value < 0.02 and found.shifted == "time span: 23 to 115"
+    actual = drift(reference, new, time_channel=0, channel_names=names)
+    assert actual.p_value < 0.02 and actual.shifted == "time span: 23 to 115"
 
 
 def test_long_series_are_told_apart_by_their_lengths():

@@ -22,20 +22,24 @@ def classifier():
 
 
 def test_a_classifier_names_what_its_predictions_rest_on(classifier):
-    found = classifier.importance(X, top=7)
-    assert len(found.words) == 7 and found.series == 40
-    shares = {each.name: each.share for each in found.channels}
+    actual = classifier.importance(X, top=7)
+    assert len(actual.words) == 7 and actual.series == 40
+    shares = {channel.name: channel.share for channel in actual.channels}
     assert sum(shares.values()) == pytest.approx(1) and shares["level"] > 1.5 * shares["noise"]
-    assert sum(each.share for each in found.views) == pytest.approx(1)
+    assert sum(view.share for view in actual.views) == pytest.approx(1)
 
 
 def test_a_classifier_explains_its_predictions(classifier):
-    found = classifier.explain(X, top=3, background=X)
-    assert [each.label for each in found] == classifier.predict(X).tolist()
-    for each in found:
-        assert each.constant + each.rest + sum(term.value for term in each.contributions) == pytest.approx(each.latent)
-        assert each.constant + sum(view.value for view in each.views) == pytest.approx(each.latent)
-        alone = {name: sum(t.value for t in each.interactions if {name} == {*t.letters} - {"time"}) for name in NAMES}
+    actual = classifier.explain(X, top=3, background=X)
+    assert [explanation.label for explanation in actual] == classifier.predict(X).tolist()
+    for explanation in actual:
+        assert explanation.constant + explanation.rest + sum(
+            term.value for term in explanation.contributions
+        ) == pytest.approx(explanation.latent)
+        assert explanation.constant + sum(view.value for view in explanation.views) == pytest.approx(explanation.latent)
+        alone = {
+            name: sum(t.value for t in explanation.interactions if {name} == {*t.letters} - {"time"}) for name in NAMES
+        }
         assert alone["level"] > abs(alone["noise"])
 
 
@@ -43,17 +47,17 @@ def test_a_regressor_explains_numbers_in_their_units():
     sizes = 100 + 50 * X[:, 1].mean(axis=1)
     regressor = SigGPRegressor(channel_names=NAMES).fit(X, sizes)
     predicted = regressor.predict(X)
-    for each, number in zip(regressor.explain(X), predicted, strict=True):
-        assert each.mean == pytest.approx(number)
-        assert each.latent == pytest.approx(number) and each.views
-        assert each.constant + sum(view.value for view in each.views) == pytest.approx(number)
+    for explanation, number in zip(regressor.explain(X), predicted, strict=True):
+        assert explanation.mean == pytest.approx(number)
+        assert explanation.latent == pytest.approx(number) and explanation.views
+        assert explanation.constant + sum(view.value for view in explanation.views) == pytest.approx(number)
 
 
 def test_series_of_other_sizes_are_explained(classifier):
     """Ragged series and one with a gap, as far as they can be predicted."""
     series = [X[0][:, :12].copy(), X[30].copy()]
     series[0][0, 4] = np.nan
-    assert [each.label for each in classifier.explain(series)] == classifier.predict(series).tolist()
+    assert [explanation.label for explanation in classifier.explain(series)] == classifier.predict(series).tolist()
 
 
 @pytest.mark.parametrize(
@@ -80,8 +84,8 @@ def test_importances_refuse_what_does_not_fit(classifier):
 
 
 def test_any_seed_draws_permutations(classifier):
-    found = [classifier.explain(X[:1], random_state=seed)[0].segments for seed in (None, 0, np.random.RandomState(3))]
-    assert found[0] == found[1] and found[0] != found[2]
+    actual = [classifier.explain(X[:1], random_state=seed)[0].segments for seed in (None, 0, np.random.RandomState(3))]
+    assert actual[0] == actual[1] and actual[0] != actual[2]
 
 
 EVERY_KIND: dict[str, Any] = {
@@ -98,16 +102,18 @@ def test_models_of_every_kind_explain_themselves_and_so_do_saved_ones(kind: str,
     estimator.fit(X, Y if classifies else numbers)
     estimator.save(tmp_path / "m")
     loaded = siggpde.load(tmp_path / "m")
-    found = estimator.explain(X, background=X)
-    assert loaded.explain(X, background=X) == found
-    for each, predicted in zip(found, estimator.predict(X), strict=True):
-        assert (each.label == predicted) if classifies else (each.mean == pytest.approx(predicted))
-        shown = sum(term.value for term in each.contributions)
-        assert each.constant + shown + each.rest == pytest.approx(each.latent, rel=1e-8, abs=1e-8)
-        assert each.constant + sum(v.value for v in each.views) == pytest.approx(each.latent, rel=1e-8, abs=1e-8)
+    actual = estimator.explain(X, background=X)
+    assert loaded.explain(X, background=X) == actual
+    for explanation, predicted in zip(actual, estimator.predict(X), strict=True):
+        assert (explanation.label == predicted) if classifies else (explanation.mean == pytest.approx(predicted))
+        shown = sum(term.value for term in explanation.contributions)
+        assert explanation.constant + shown + explanation.rest == pytest.approx(explanation.latent, rel=1e-8, abs=1e-8)
+        assert explanation.constant + sum(v.value for v in explanation.views) == pytest.approx(
+            explanation.latent, rel=1e-8, abs=1e-8
+        )
     importance = estimator.importance(X, top=7)
     assert loaded.importance(X, top=7) == importance
-    shares = {each.name: each.share for each in importance.channels}
+    shares = {channel.name: channel.share for channel in importance.channels}
     assert sum(shares.values()) == pytest.approx(1) and shares["level"] > 1.2 * shares["noise"]
 
 
@@ -123,7 +129,9 @@ def test_the_same_explanations_with_and_without_training_series(kind: Any, views
         size = sum(abs(term.value) for term in one.contributions)
         assert other.latent == pytest.approx(one.latent, abs=1e-8 * size)
         for form in ("contributions", "views", "interactions"):
-            ours, theirs = ({term.name: term.value for term in getattr(each, form)} for each in (one, other))
+            ours, theirs = (
+                {term.name: term.value for term in getattr(explanation, form)} for explanation in (one, other)
+            )
             assert theirs == pytest.approx(ours, abs=1e-8 * size)
-    ours, theirs = ({each.name: each.importance for each in model.importance(X)} for model in (kept, without))
+    ours, theirs = ({word.name: word.importance for word in model.importance(X)} for model in (kept, without))
     assert theirs == pytest.approx(ours, rel=1e-8)

@@ -48,8 +48,8 @@ def test_likelihoods_of_classes(likelihood: str):
     chances = fitted.predict_proba(unseen)
     assert ((chances >= 0) & (chances <= 1)).all() and np.allclose(chances.sum(axis=1), 1)
     assert fitted.score(unseen, truth) > 0.85
-    own = np.log(chances[np.arange(40), truth])
-    assert fitted.log_likelihood(unseen, truth) == pytest.approx(own, abs=1e-6)
+    of_truth = np.log(chances[np.arange(40), truth])
+    assert fitted.log_likelihood(unseen, truth) == pytest.approx(of_truth, abs=1e-6)
     before = fitted.log_likelihood(unseen, truth).mean()
     fitted.partial_fit(unseen, truth)
     assert fitted.log_likelihood(unseen, truth).mean() > before - 0.01
@@ -63,8 +63,8 @@ def test_likelihoods_of_numbers(likelihood: str):
     assert fitted.score(X, y) > 0.5
     mean, spread = fitted.predict(X, return_std=True)
     assert np.array_equal(mean, fitted.predict(X)) and (spread > 0).all()
-    found = fitted.predict_quantiles(X, [0.05, 0.5, 0.95])
-    assert (np.diff(found, axis=1) >= 0).all() and found[:, 2].mean() > mean.mean() > found[:, 0].mean()
+    actual = fitted.predict_quantiles(X, [0.05, 0.5, 0.95])
+    assert (np.diff(actual, axis=1) >= 0).all() and actual[:, 2].mean() > mean.mean() > actual[:, 0].mean()
     assert np.isfinite(fitted.partial_fit(X, y).log_likelihood(X, y)).all()
 
 
@@ -75,17 +75,17 @@ def test_intervals_hold_as_often_as_they_say(members: int):
     unseen, truth = noisy(400, 7)
     for level in (0.5, 0.9):
         inside = []
-        for each in fits:
-            low, high = each.predict_interval(unseen, level).T
-            assert ((low < each.predict(unseen)) & (each.predict(unseen) < high)).all()
+        for model in fits:
+            low, high = model.predict_interval(unseen, level).T
+            assert ((low < model.predict(unseen)) & (model.predict(unseen) < high)).all()
             inside.append(((low <= truth) & (truth <= high)).mean())
         assert np.mean(inside) == pytest.approx(level, abs=0.08)
-    spreads = [each.predict(unseen, return_std=True)[1].mean() for each in fits]
+    spreads = [model.predict(unseen, return_std=True)[1].mean() for model in fits]
     assert np.mean(spreads) == pytest.approx(0.5, rel=0.2)  # the noise that there is
     levels = np.array([0.01, 0.2, 0.5, 0.7, 0.99])
-    found = fitted.predict_quantiles(unseen, levels)
-    assert found.shape == (400, 5) and (np.diff(found, axis=1) > 0).all()
-    assert fitted.predict_interval(unseen, 0.98) == pytest.approx(found[:, [0, 4]], abs=1e-9)
+    actual = fitted.predict_quantiles(unseen, levels)
+    assert actual.shape == (400, 5) and (np.diff(actual, axis=1) > 0).all()
+    assert fitted.predict_interval(unseen, 0.98) == pytest.approx(actual[:, [0, 4]], abs=1e-9)
 
 
 def test_quantiles_that_are_none():
@@ -173,8 +173,8 @@ def test_new_series_count_what_those_of_their_class_did():
     heavier = classifier(class_weight={0: 2.0, 1: 6.0}, views=["linear"]).fit(X, y)
     lighter = classifier(class_weight={0: 1.0, 1: 3.0}, views=["linear"]).fit(X, y)
     new, labels = rising(40, noise=6.0, seed=1)
-    found = [each.partial_fit(new, labels).predict_proba(new) for each in (heavier, lighter)]
-    np.testing.assert_allclose(*found, rtol=1e-9)  # what counts is how classes compare
+    actual = [model.partial_fit(new, labels).predict_proba(new) for model in (heavier, lighter)]
+    np.testing.assert_allclose(*actual, rtol=1e-9)  # what counts is how classes compare
     shifted, plain = (fitted[w].partial_fit(new, labels).predict_proba(new)[:, 1].mean() for w in ("balanced", None))
     assert shifted > plain + 0.05
 

@@ -44,8 +44,8 @@ def test_log_likelihoods_are_those_of_the_probabilities(fitted: SigGPClassifier)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoveltyWarning)
         chances = fitted.predict_proba(series)
-    own = chances[np.arange(16), np.searchsorted(fitted.classes_, labels)]
-    np.testing.assert_allclose(fitted.log_likelihood(series, labels), np.log(own), atol=1e-6)
+    of_truth = chances[np.arange(16), np.searchsorted(fitted.classes_, labels)]
+    np.testing.assert_allclose(fitted.log_likelihood(series, labels), np.log(of_truth), atol=1e-6)
 
 
 def test_saved_and_by_class(fitted: SigGPClassifier, tmp_path):
@@ -61,8 +61,9 @@ def test_latents_and_their_spread():
     mean, spread = model.latent(NEW)
     np.testing.assert_allclose(mean[:, 0], -mean[:, 1], atol=1e-9)
     assert (spread > 0).all() and spread.shape == mean.shape
-    chances, own = model.predict_proba(NEW, return_std=True)
-    assert own.shape == chances.shape and (own > 0).all() and (own < 0.5).all()
+    chances, spread_of_chances = model.predict_proba(NEW, return_std=True)
+    assert spread_of_chances.shape == chances.shape
+    assert ((spread_of_chances > 0) & (spread_of_chances < 0.5)).all()
     with pytest.raises(ValueError, match="return_std=True is for likelihood='auto'"):
         SigGPClassifier(**KINDS["paper"]).fit(X, Y).predict_proba(NEW, return_std=True)
 

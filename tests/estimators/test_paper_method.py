@@ -147,8 +147,8 @@ def test_other_likelihoods(kind: type, tmp_path: Path):
 @kinds
 def test_explanations_and_more_series(kind: str):
     mine = fitted(kind, max_iter=5)
-    found = mine.importance(X, top=4)
-    assert len(found.words) == 4 and [channel.name for channel in found.channels] == [mine.channel_names_[0]]
+    actual = mine.importance(X, top=4)
+    assert len(actual.words) == 4 and [channel.name for channel in actual.channels] == [mine.channel_names_[0]]
     assert len(mine.explain(X[:2], background=X)) == 2
     before = outputs(mine, X)
     targets = {"three classes": Y, "two classes": Y > 0, "numbers": SIZES}[kind]

@@ -35,16 +35,16 @@ def predicted(model: PaperModel, batch: SeriesBatch) -> Any:
 
 
 def test_probabilities_are_those_of_the_model(classifier: PaperModel):
-    found = classifier.probabilities(NEW)
-    torch.testing.assert_close(found, predicted(classifier, NEW), atol=1e-12, rtol=0)
-    assert torch.allclose(found.sum(dim=1), torch.ones(11).double(), atol=1e-15)
+    actual = classifier.probabilities(NEW)
+    torch.testing.assert_close(actual, predicted(classifier, NEW), atol=1e-12, rtol=0)
+    assert torch.allclose(actual.sum(dim=1), torch.ones(11).double(), atol=1e-15)
     y = torch.arange(11) % 3
-    assert torch.allclose(classifier.log_predictive(NEW, y), found.gather(1, y[:, None])[:, 0].log(), atol=1e-8)
+    assert torch.allclose(classifier.log_predictive(NEW, y), actual.gather(1, y[:, None])[:, 0].log(), atol=1e-8)
 
 
 def test_moments_and_quantiles_are_those_of_the_model(regressor: PaperModel):
-    for found, wanted in zip(regressor.mean_and_variance(NEW), predicted(regressor, NEW), strict=True):
-        torch.testing.assert_close(found, wanted)
+    for actual, wanted in zip(regressor.mean_and_variance(NEW), predicted(regressor, NEW), strict=True):
+        torch.testing.assert_close(actual, wanted)
     paths = regressor.paths(NEW)
     latent = regressor.model.predict_f(paths.values, lengths=paths.lengths)
     for level in (0.1, 0.5, 0.8):
@@ -59,9 +59,9 @@ def test_borders_of_chunks_change_nothing(
     classifier: PaperModel, regressor: PaperModel, monkeypatch: pytest.MonkeyPatch
 ):
     def everything() -> list[Tensor]:
-        found = [classifier.probabilities(NEW), *classifier.latents(NEW), *regressor.mean_and_variance(NEW)]
+        actual = [classifier.probabilities(NEW), *classifier.latents(NEW), *regressor.mean_and_variance(NEW)]
         return [
-            *found,
+            *actual,
             regressor.quantiles(NEW, [0.1, 0.9]),
             regressor.log_predictive(NEW, torch.arange(11.0).double()),
         ]
@@ -87,8 +87,8 @@ def test_time_stamps_reach_the_model():
     paths, _ = transform(X, times=times)
     model = small_gp(Gaussian(), 7, channels=3, theta=0.4)
     fit(model, (paths, targets(X)), Exact(), **QUIET)
-    found, _ = PaperModel(transform, model, {}, None).mean_and_variance(SeriesBatch(X, None, times))
-    assert torch.allclose(found, model.predict(paths)[0])
+    actual, _ = PaperModel(transform, model, {}, None).mean_and_variance(SeriesBatch(X, None, times))
+    assert torch.allclose(actual, model.predict(paths)[0])
 
 
 def test_sharpened_probabilities_sum_to_one_and_agree_with_the_density():
@@ -100,8 +100,8 @@ def test_sharpened_probabilities_sum_to_one_and_agree_with_the_density():
     again = PaperModel.from_state({**state, "sharpness": 1.7}, tensors)
     sharp = again.probabilities(BATCH)
     assert torch.allclose(sharp, plain**1.7 / (plain**1.7).sum(dim=1, keepdim=True), atol=1e-12)
-    found = again.log_predictive(BATCH, y)
-    assert torch.allclose(found, sharp.gather(1, y[:, None])[:, 0].log()) and not torch.allclose(found, density)
+    actual = again.log_predictive(BATCH, y)
+    assert torch.allclose(actual, sharp.gather(1, y[:, None])[:, 0].log()) and not torch.allclose(actual, density)
     with pytest.raises(ValueError, match="averages 2 models of words, which this version does not have; fit it anew"):
         PaperModel.from_state({**state, "members": 2 * state["members"]}, tensors)
 

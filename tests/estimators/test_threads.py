@@ -44,10 +44,10 @@ def test_threads_change_no_bit_of_a_default_fit(jobs):
     X = walks(40, 2, 30)
     y = np.arange(40) % 3
     X[:, 0] += y[:, None]
-    one, more = (SigGPClassifier(n_jobs=each).fit(X, y).predict_proba(X) for each in (1, jobs))
+    one, more = (SigGPClassifier(n_jobs=count).fit(X, y).predict_proba(X) for count in (1, jobs))
     np.testing.assert_array_equal(one, more)
     target = X.mean(axis=(1, 2))
-    one, more = (SigGPRegressor(n_jobs=each).fit(X, target).predict(X, return_std=True) for each in (1, jobs))
+    one, more = (SigGPRegressor(n_jobs=count).fit(X, target).predict(X, return_std=True) for count in (1, jobs))
     np.testing.assert_array_equal(one, more)
 
 

@@ -34,10 +34,10 @@ LEGAL = {
 )
 def test_legal_series_work(kind: str, name: str, settings: dict[str, Any]):
     series = LEGAL[name]
-    found = outputs(estimator(kind, **settings).fit(series, Y), series)
-    assert np.isfinite(found).all()
+    actual = outputs(estimator(kind, **settings).fit(series, Y), series)
+    assert np.isfinite(actual).all()
     if kind == "classifier" and name in ("the same constant", "zeros", "equal series", "series in pairs"):
-        assert found == pytest.approx(np.full((16, 2), 0.5), abs=0.05)  # nothing tells the classes apart
+        assert actual == pytest.approx(np.full((16, 2), 0.5), abs=0.05)  # nothing tells the classes apart
 
 
 @pytest.mark.parametrize("kind", KINDS)

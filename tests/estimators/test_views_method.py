@@ -88,8 +88,8 @@ def test_what_are_no_views(views: Any, message: str):
 def test_gaps_are_filled_before(kind: str):
     gappy = X.copy()
     gappy[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
-    found = outputs(ESTIMATORS[kind]().fit(gappy, Y), gappy)
-    assert np.isfinite(found).all()
+    actual = outputs(ESTIMATORS[kind]().fit(gappy, Y), gappy)
+    assert np.isfinite(actual).all()
 
 
 @both

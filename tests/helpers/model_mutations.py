@@ -36,15 +36,15 @@ NUMBERS = [float("nan"), float("inf"), -float("inf"), 0.0, -1.0, 1.0, 1e308, -1e
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:
     """The paths of keys to everything in nested values."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, each in items:
+    for key, place in items:
         yield (*path, key)
-        yield from places(each, (*path, key))
+        yield from places(place, (*path, key))
 
 
 def changed_value(facts: dict[str, Any], choose: random.Random) -> str:
     """Changes one value of the metadata, in place; returns what was done."""
     every = list(places(facts))
-    path = choose.choice(choose.choice([every, [each for each in every if len(each) < 4]]))
+    path = choose.choice(choose.choice([every, [place for place in every if len(place) < 4]]))
     parent = facts
     for key in path[:-1]:
         parent = parent[key]
@@ -128,18 +128,18 @@ def outcome(folder: Path, series: Any) -> str:
         return f"load: {type(error).__name__}: {error}"[:300]
     try:
         if hasattr(model, "classes_"):
-            found = model.predict_proba(series)
-            right = np.isfinite(found).all() and (found >= 0).all() and np.allclose(found.sum(1), 1)
+            results = model.predict_proba(series)
+            right = np.isfinite(results).all() and (results >= 0).all() and np.allclose(results.sum(1), 1)
         else:
-            found = np.column_stack([*model.predict(series, return_std=True), model.predict_quantiles(series, [0.1])])
-            right = not np.isnan(found).any()  # but infinite where the variance is, or a rate beyond all numbers
+            results = np.column_stack([*model.predict(series, return_std=True), model.predict_quantiles(series, [0.1])])
+            right = not np.isnan(results).any()  # but infinite where the variance is, or a rate beyond all numbers
     except (ModelFileError, ValueError) as error:
         return "refused" if len(str(error)) < 2000 else f"a message of {len(str(error))} characters"
     except OverflowError as error:  # as a right model says of series that are too far from those of the fit
         return "refused" if "too large for" in str(error) else f"predict: OverflowError: {error}"[:300]
     except BaseException as error:
         return f"predict: {type(error).__name__}: {error}"[:300]
-    return "predicts" if right else f"predicts {found[:2].tolist()}"
+    return "predicts" if right else f"predicts {results[:2].tolist()}"
 
 
 def main(model: str, data: str, seed: str, count: str) -> None:

@@ -44,13 +44,13 @@ class PageError(Exception):
 
 def all_blocks(text: str) -> list[Block]:
     """The fenced blocks of a page that name their language, in order."""
-    found = []
+    listed = []
     for match in BLOCK.finditer(text):
         indent = match["indent"]
         code = "".join(line.removeprefix(indent) for line in match["code"].splitlines(keepends=True))
         line = text.count("\n", 0, match.start("code")) + 1
-        found.append(Block(match["language"], code, line, match.start(), match.end()))
-    return found
+        listed.append(Block(match["language"], code, line, match.start(), match.end()))
+    return listed
 
 
 def blocks(page: Path) -> Iterator[tuple[int, str]]:
@@ -125,10 +125,10 @@ def differences(shown: str, printed: str, tolerance: float = 0.02) -> list[str]:
 
     Numbers may differ a little between machines and versions of torch.
     """
-    wanted, found = shown.rstrip().splitlines(), printed.rstrip().splitlines()
-    if len(wanted) != len(found):
-        return [f"{len(wanted)} lines are shown, {len(found)} printed:\n{printed}"]
-    return [f"shown {a!r}, printed {b!r}" for a, b in zip(wanted, found, strict=True) if not _alike(a, b, tolerance)]
+    expected, actual = shown.rstrip().splitlines(), printed.rstrip().splitlines()
+    if len(expected) != len(actual):
+        return [f"{len(expected)} lines are shown, {len(actual)} printed:\n{printed}"]
+    return [f"shown {a!r}, printed {b!r}" for a, b in zip(expected, actual, strict=True) if not _alike(a, b, tolerance)]
 
 
 def _alike(a: str, b: str, tolerance: float) -> bool:
@@ -141,9 +141,9 @@ def _alike(a: str, b: str, tolerance: float) -> bool:
 def _line_of(error: Exception, name: str) -> int | None:
     if isinstance(error, SyntaxError):
         return error.lineno
-    found, step = None, error.__traceback__
+    line, step = None, error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == name:
-            found = step.tb_lineno
+            line = step.tb_lineno
         step = step.tb_next
-    return found
+    return line

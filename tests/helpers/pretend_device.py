@@ -111,17 +111,17 @@ def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if target == DEVICE:
         kwargs["device"] = torch.device("cpu")
     plain_args, plain_kwargs = tree_map_only(PretendTensor, lambda part: part.held, (args, kwargs))
-    found = func(*plain_args, **plain_kwargs)
+    results = func(*plain_args, **plain_kwargs)
     if name == "_local_scalar_dense":
         _read.append(1)
-        return found
+        return results
     if name == "copy_" and not isinstance(args[0], PretendTensor):
         _read.append(args[0].numel())
         return args[0]
     if target is not None and target.type == "cpu":
-        _read.append(found.numel())
-        return found
-    wrapped = tree_map_only(Tensor, PretendTensor, found)
+        _read.append(results.numel())
+        return results
+    wrapped = tree_map_only(Tensor, PretendTensor, results)
     return return_and_correct_aliasing(func, args, kwargs, wrapped)
 
 

@@ -125,7 +125,7 @@ def estimated(ranks: Ranks, *kinds: tuple[str, str]) -> dict[str, Any]:
     ragged = [one[:, : 12 - number % 3] for number, one in enumerate(X[np.argsort(y, kind="stable")])]
     numbers = [one[0, -1] + number % 2 for number, one in enumerate(ragged)]
     mine = slice(40 * ranks.rank // ranks.count, 40 * (ranks.rank + 1) // ranks.count)
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for kind, likelihood in kinds or (("classifier", "auto"), ("classifier", "robustmax")):
         weighted = {"class_weight": "balanced"} if kind == "classifier" else {}
         named = {"members": 2} if likelihood == "auto" else {"method": "paper", "likelihood": likelihood}
@@ -133,8 +133,8 @@ def estimated(ranks: Ranks, *kinds: tuple[str, str]) -> dict[str, Any]:
         trained = chosen.fit(ragged[mine], (names if weighted else numbers)[mine], ranks=ranks)
         facts = [trained.fingerprint_, trained.n_series_, list(trained.length_range_)]
         classes = getattr(trained, "classes_", np.empty(0)).tolist()
-        found[f"{kind} {likelihood}"] = [torch.from_numpy(outputs(trained, ragged)), facts, classes]
-    return found
+        results[f"{kind} {likelihood}"] = [torch.from_numpy(outputs(trained, ragged)), facts, classes]
+    return results
 
 
 def failing(ranks: Ranks) -> list[str]:
@@ -161,7 +161,7 @@ def failing(ranks: Ranks) -> list[str]:
 
 
 def tools(ranks: Ranks) -> dict[str, Any]:
-    own = torch.arange(ranks.rank + 1) + 10 * ranks.rank
+    of_this_rank = torch.arange(ranks.rank + 1) + 10 * ranks.rank
     parameter = torch.nn.Parameter(torch.zeros(2))
     if ranks.rank:
         parameter.grad = torch.ones(2)
@@ -169,12 +169,12 @@ def tools(ranks: Ranks) -> dict[str, Any]:
     return {
         "sum": ranks.all_reduce_sum(torch.tensor([0.1, 1.0]), torch.tensor(ranks.rank)),
         "most": ranks.all_reduce_max(torch.tensor([ranks.rank, -ranks.rank])),
-        "gather": ranks.all_gather_rows(own),
-        "places": ranks.all_gather_rows(own[:1], torch.tensor([2 - ranks.rank]), 3),
+        "gather": ranks.all_gather_rows(of_this_rank),
+        "places": ranks.all_gather_rows(of_this_rank[:1], torch.tensor([2 - ranks.rank]), 3),
         "first": ranks.broadcast(lambda: {"rank": ranks.rank}),
         "same": ranks.broadcast_value(ranks.rank + 0.5),
         "all": ranks.all_gather([ranks.rank]),
-        "to_first": ranks.gather_rows(own),
+        "to_first": ranks.gather_rows(of_this_rank),
         "gradient": parameter.grad,
     }
 
@@ -182,28 +182,28 @@ def tools(ranks: Ranks) -> dict[str, Any]:
 def everything(ranks: Ranks, folder: Path) -> dict[str, Any]:
     """All that the fast tests look at, by three ranks and by the first two of them."""
     pair: Any = dist.new_group([0, 1])
-    found: dict[str, Any] = {"tools": tools(ranks), "failing": failing(ranks)}
-    found["fits"] = {name: run_fit(ranks) for name, run_fit in FITS.items()}
-    found["estimated"] = estimated(ranks)
-    found["pair"] = {}
+    results: dict[str, Any] = {"tools": tools(ranks), "failing": failing(ranks)}
+    results["fits"] = {name: run_fit(ranks) for name, run_fit in FITS.items()}
+    results["estimated"] = estimated(ranks)
+    results["pair"] = {}
     if ranks.rank < 2:
         two = Ranks(pair)
-        found["pair"] = {name: FITS[name](two) for name in BY_TWO}
+        results["pair"] = {name: FITS[name](two) for name in BY_TWO}
         for name in BROKEN:
             interrupted(name, two, folder / f"{name}-by-two")
-    found["resumed"] = {}
+    results["resumed"] = {}
     for name in BROKEN:
         if ranks.leads:
             shutil.copy(folder / f"{name}-by-two", folder / f"{name}-by-three")
-        found["resumed"][name] = FITS[name](ranks, checkpoint=folder / f"{name}-by-three", resume=True)
-    return found
+        results["resumed"][name] = FITS[name](ranks, checkpoint=folder / f"{name}-by-three", resume=True)
+    return results
 
 
 def more(ranks: Ranks, folder: Path) -> dict[str, Any]:
     """All that a slow test looks at."""
-    found: dict[str, Any] = {"fits": {name: run_fit(ranks) for name, run_fit in MORE.items()}}
+    results: dict[str, Any] = {"fits": {name: run_fit(ranks) for name, run_fit in MORE.items()}}
     kinds = [("classifier", "softmax"), ("regressor", "auto"), ("regressor", "student_t")]
-    return found | {"estimated": estimated(ranks, *kinds)}
+    return results | {"estimated": estimated(ranks, *kinds)}
 
 
 def waves(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -250,8 +250,8 @@ def _work(rank: int, count: int, job: str, folder: str, address: str, seconds: f
     dist.init_process_group("gloo", init_method=f"file://{address}", rank=rank, world_size=count, timeout=limit)
     work: Callable[[Ranks, Path], Any] = globals()[job]
     try:
-        found = work(Ranks(dist.group.WORLD), Path(folder))
+        results = work(Ranks(dist.group.WORLD), Path(folder))
     except Exception:
-        found = traceback.format_exc()
-    torch.save(found, Path(folder) / f"{job}-{count}-{rank}.pt")
+        results = traceback.format_exc()
+    torch.save(results, Path(folder) / f"{job}-{count}-{rank}.pt")
     dist.destroy_process_group()

@@ -57,7 +57,7 @@ def turning(count: int, seed: int = 0, classes: int = 3, channels: int = 2) -> t
     y = np.arange(count) % classes
     angle = np.linspace(0, 1, 12) * (y[:, None] - 1.0) * 3 + 0.3 * generator.normal(size=(count, 1))
     waves = np.stack([np.cos(angle + shift) for shift in np.arange(channels)], axis=1)
-    return waves + 0.1 * generator.normal(size=waves.shape), np.array([f"turn {each}" for each in y])
+    return waves + 0.1 * generator.normal(size=waves.shape), np.array([f"turn {speed}" for speed in y])
 
 
 def classifier(count: int = 60, **settings: Any) -> SigGPClassifier:

@@ -64,9 +64,9 @@ def view_committee_of(
     blocks: list[Block] = []
     rows: dict[str, Rows] = {}
     for view in small_views() if views is None else views:
-        block, own = view.fit(landmarks)
+        block, of_landmarks = view.fit(landmarks)
         blocks.append(block)
-        rows |= own
+        rows |= of_landmarks
     targets = Targets(y, classes)
     fits = [fit_exact(recipe.mix(rows), targets) for recipe in recipes]
     members = [

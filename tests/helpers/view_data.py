@@ -6,15 +6,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from helpers.random_paths import generator
 from siggpde.committee.regression import Targets
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
 from siggpde.views.base import Rows, Standard
 from siggpde.views.window_features import WindowSettings
-
-
-def generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def walks(n: int, length: int, channels: int, seed: int = 0) -> Tensor:
@@ -51,7 +48,7 @@ def _constants() -> Tensor:
 def batches() -> dict[str, SeriesBatch]:
     """Standardised, as views see them."""
     times = torch.rand(9, 20, generator=generator(4), dtype=torch.float64).cumsum(1)
-    found = {
+    results = {
         "plain": SeriesBatch(walks(9, 20, 2)),
         "ragged": ragged(),
         "one large": SeriesBatch(_one_large()),
@@ -64,7 +61,7 @@ def batches() -> dict[str, SeriesBatch]:
         "alone": SeriesBatch(walks(1, 20, 2, 10)),
         "identical": SeriesBatch(walks(1, 20, 2, 11).repeat(9, 1, 1)),
     }
-    return {name: standardised(batch) for name, batch in found.items()}
+    return {name: standardised(batch) for name, batch in results.items()}
 
 
 def views() -> dict[str, View]:
@@ -109,7 +106,7 @@ def left_out_one_by_one(rows: Rows, targets: Targets, noise: float, amplitude: f
     means, variances = [], []
     for i in range(n):
         rest = torch.tensor([j for j in range(n) if groups[j] != groups[i]])
-        found = dense(
+        results = dense(
             rows.gram[rest][:, rest],
             rows.gram[i : i + 1, rest],
             rows.variance[i : i + 1],
@@ -118,8 +115,8 @@ def left_out_one_by_one(rows: Rows, targets: Targets, noise: float, amplitude: f
             amplitude,
             weights[rest],
         )
-        means.append(found.mean)
-        variances.append(found.variance)
+        means.append(results.mean)
+        variances.append(results.variance)
     return Posterior(torch.cat(means), torch.cat(variances))
 
 

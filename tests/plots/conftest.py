@@ -2,7 +2,10 @@
 
 import importlib
 
+import numpy as np
 import pytest
+
+from siggpde import SigGPClassifier
 
 
 @pytest.fixture
@@ -31,3 +34,12 @@ def drawn(tmp_path):
         assert pixels[..., :3].std() > 0.01
 
     return write
+
+
+@pytest.fixture(scope="session")
+def lines():
+    """Two groups of lines, well apart, and a classifier of them."""
+    random = np.random.default_rng(0)
+    y = np.arange(24) % 2
+    X = (2.0 * y[:, None, None] - 1) * np.linspace(0, 3, 12) + 0.1 * random.normal(size=(24, 1, 12))
+    return SigGPClassifier(views=["path", "windows"]).fit(X, y), X, y

@@ -9,18 +9,9 @@ from siggpde.plots import kernel_directions, plot_map
 from siggpde.plots.map import principal_directions
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    """Two groups of lines, well apart, and a classifier of them."""
-    random = np.random.default_rng(0)
-    y = np.arange(24) % 2
-    X = (2.0 * y[:, None, None] - 1) * np.linspace(0, 3, 12) + 0.1 * random.normal(size=(24, 1, 12))
-    return SigGPClassifier(views=["path", "windows"]).fit(X, y), X, y
-
-
-def test_kernel_directions_tell_groups_apart(fitted):
+def test_kernel_directions_tell_groups_apart(lines):
     """They are coordinates in feature space: inner products of the training series are those of the centred kernel."""
-    model, X, y = fitted
+    model, X, y = lines
     plane = kernel_directions(model, X)
     first = plane[:, 0] * np.where(y == 1, 1, -1)
     assert (first * first[0] > 0).all()
@@ -39,8 +30,8 @@ def test_kernel_directions_tell_groups_apart(fitted):
     assert kernel_directions(model, X[:3]) == pytest.approx(plane[:3])
 
 
-def test_kernel_directions_need_landmarks(fitted):
-    model, X, y = fitted
+def test_kernel_directions_need_landmarks(lines):
+    model, X, y = lines
     assert_refused("at most the number of landmark series, 24, got 25", kernel_directions, model, X, 25)
     private = SigGPClassifier(views=["windows"], members=1, keep_series=False).fit(X, y)
     assert_refused("no landmark series", kernel_directions, private, X)

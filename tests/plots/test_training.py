@@ -4,22 +4,12 @@ import numpy as np
 import pytest
 
 from helpers.small_committees import batch_of, labels_of, trained_model
-from siggpde import SigGPClassifier
 from siggpde.plots import plot_history, plot_sizes, plot_trials, plot_weights
 from siggpde.training import History, Record
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    """Two groups of lines, well apart, and a classifier of them."""
-    random = np.random.default_rng(0)
-    y = np.arange(24) % 2
-    X = (2.0 * y[:, None, None] - 1) * np.linspace(0, 3, 12) + 0.1 * random.normal(size=(24, 1, 12))
-    return SigGPClassifier(views=["path", "windows"]).fit(X, y), X, y
-
-
-def test_weights(fitted, narrow, drawn):
-    committee = fitted[0].committee_
+def test_weights(lines, narrow, drawn):
+    committee = lines[0].committee_
     ax = plot_weights(committee, narrow)
     ends = np.zeros(len(committee.members))
     for bar in ax.patches:
