@@ -64,9 +64,8 @@ def equal_count_bins(probability: np.ndarray, right: np.ndarray, bins: int) -> E
     ends = np.unique(np.searchsorted(ordered, ordered[ends - 1], side="right"))
     starts = np.concatenate([[0], ends[:-1]])
     count = ends - starts
-    return EqualBins(
-        count, np.add.reduceat(ordered, starts) / count, np.add.reduceat(right[order].astype(float), starts) / count
-    )
+    probability, share = (np.add.reduceat(part, starts) / count for part in (ordered, right[order].astype(float)))
+    return EqualBins(count, probability, share)
 
 
 def wilson_interval(right: np.ndarray, count: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
@@ -128,20 +127,9 @@ def plot_calibration(
     ax = style.axes_or_new(ax, width=4.8, height=5.0)
     start = min(start, _first(low))
     ax.plot([start, 1], [start, 1], color=style.GREY, linestyle="--", linewidth=1, zorder=1, label="honest")
-    ax.errorbar(
-        groups.probability,
-        groups.right,
-        yerr=np.stack([groups.right - low, high - groups.right]),
-        color=style.BLUE,
-        fmt="o",
-        markersize=4,
-        linewidth=1,
-        elinewidth=1,
-        capsize=2,
-        zorder=3,
-        clip_on=False,
-        label=f"right, with {level:.0%} interval",
-    )
+    ends, label = np.stack([groups.right - low, high - groups.right]), f"right, with {level:.0%} interval"
+    points: dict[str, Any] = {"fmt": "o", "markersize": 4, "linewidth": 1, "elinewidth": 1, "capsize": 2, "zorder": 3}
+    ax.errorbar(groups.probability, groups.right, ends, color=style.BLUE, clip_on=False, label=label, **points)
     if stretched:
         _stretch(ax, start)
     else:
@@ -241,10 +229,8 @@ def plot_confusion(metrics: ClassificationMetrics, ax: Axes | None = None) -> Ax
     ax = style.axes_or_new(ax, width=side, height=side)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     ax.imshow(share, cmap=style.SHARES, vmin=0, vmax=1)
-    names = style.shortened(
-        [str(label) for label in metrics.classes],
-        max(6, int(_NAMES * style.room(ax) * 72 / (0.55 * style.letters(ax)))),
-    )
+    longest = max(6, int(_NAMES * style.room(ax) * 72 / (0.55 * style.letters(ax))))
+    names = style.shortened([str(label) for label in metrics.classes], longest)
     named = min(style.letters(ax) - 0.5, max(_SMALLEST, 0.63 * 72 * style.room(ax) / size))
     widest = max(style.text_width(name, named) for name in names)
     cell = (72 * style.room(ax) - _LABELS * style.letters(ax) - widest) / size  # points
@@ -256,10 +242,8 @@ def plot_confusion(metrics: ClassificationMetrics, ax: Axes | None = None) -> Ax
         for (row, column), count in np.ndenumerate(counts):
             if not count and size > _FEW_CLASSES:
                 continue
-            colour = "white" if share[row, column] > 0.5 else "black"
-            ax.text(
-                column, row, str(count), ha="center", va="center", size=written, color=colour if count else style.GREY
-            )
+            colour = style.GREY if not count else "white" if share[row, column] > 0.5 else "black"
+            ax.text(column, row, str(count), ha="center", va="center", size=written, color=colour)
     named = max(_SMALLEST, min(named, 0.9 * cell))
     every = max(1, math.ceil(1.1 * named / cell))  # of more classes than lines, some are named
     turned: dict[str, Any] = {}
@@ -307,16 +291,13 @@ def plot_risk_coverage(
     count = curve.coverage * n
     low, high = wilson_interval(curve.risk, count, level)
     best = np.linspace(1 - wrong, 1, 50)
-    ax.fill_between(
-        curve.coverage, low, high, color=style.PALE, alpha=0.5, linewidth=0, zorder=1, label=f"{level:.0%} interval"
-    )
+    band: dict[str, Any] = {"color": style.PALE, "alpha": 0.5, "linewidth": 0}
+    ax.fill_between(curve.coverage, low, high, zorder=1, label=f"{level:.0%} interval", **band)
     ax.axhline(wrong, color=style.GREY, linestyle="--", linewidth=1, zorder=2, label="at random")
-    ax.plot(
-        best, 1 - (1 - wrong) / best, color=style.GREY, linestyle=":", linewidth=1.2, zorder=2, label="best possible"
-    )
-    ax.plot(
-        curve.coverage, curve.risk, color=style.BLUE, linewidth=1.5, zorder=3, label=f"model (area {_area(curve.area)})"
-    )
+    reach: dict[str, Any] = {"color": style.GREY, "linestyle": ":", "linewidth": 1.2}
+    ax.plot(best, 1 - (1 - wrong) / best, zorder=2, label="best possible", **reach)
+    area = f"{curve.area:.2g}" if curve.area >= _LEAST_AREA or curve.area == 0 else f"< {_LEAST_AREA:g}"
+    ax.plot(curve.coverage, curve.risk, color=style.BLUE, linewidth=1.5, zorder=3, label=f"model (area {area})")
     top = max(1.2 * float(curve.risk.max()), 1.2 * float(high[-1]), 0.05)
     ax.set(xlim=(0, 1.005), ylim=(-0.02 * top, min(top, 1.02)))
     ax.set(xlabel="share of series predicted, the surest first", ylabel="share that is wrong")
@@ -324,7 +305,3 @@ def plot_risk_coverage(
         axis.set_major_formatter(style.percent())
     style.legend_above(ax)
     return style.finish(ax)
-
-
-def _area(area: float) -> str:
-    return f"{area:.2g}" if area >= _LEAST_AREA or area == 0 else f"< {_LEAST_AREA:g}"

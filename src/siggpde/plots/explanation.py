@@ -109,18 +109,14 @@ def plot_series(
         ax.tick_params(labelbottom=ax is drawn[-1])
     last = drawn[-1]
     last.set_xlabel(("point" if times is None else style.with_unit("time", time_unit)), size=style.letters(last))
-    below: dict[str, Any] = {"location": "bottom", "pad": 0.02, "aspect": 40, "shrink": 0.7}
-    bar: Any = last.figure.colorbar(colours, ax=list(drawn), **below)
     note = f"; {len(shown)} of {count} channels" if len(shown) < count else ""
-    bar.set_label(label + note, size=style.letters(last))
-    bar.ax.tick_params(labelsize=style.letters(last) - 0.5)
-    bar.outline.set_visible(False)
+    below: dict[str, Any] = {"location": "bottom", "pad": 0.02, "aspect": 40, "shrink": 0.7}
+    bar = style.colour_bar(last, colours, label + note, ax=list(drawn), **below)
     style.few_ticks(bar.ax, 0.65 * style.room(last))
     if data.changed is not None:
         handle = style.require_matplotlib("lines").Line2D([], [], color=style.INK, linestyle="--", linewidth=1)
-        offset = style.require_matplotlib("transforms").ScaledTranslation(
-            0, 1.4 * style.letters(last) / 72, last.figure.dpi_scale_trans
-        )
+        up = 1.4 * style.letters(last) / 72
+        offset = style.require_matplotlib("transforms").ScaledTranslation(0, up, last.figure.dpi_scale_trans)
         place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.0}
         place |= {"bbox_transform": drawn[0].transAxes + offset, "borderpad": 0.0}  # above the name of the channel
         drawn[0].legend([handle], [counterfactual_label], frameon=False, fontsize=style.letters(last) - 0.5, **place)
@@ -145,9 +141,8 @@ def _channel(ax: Axes, data: _Series, channel: int, colours: Any) -> None:
         differs[:-1] |= differs[1:].copy()
         differs[1:] |= differs[:-1].copy()
         ax.plot(times, np.where(differs, other, np.nan), color=style.INK, linestyle="--", linewidth=1.0, zorder=3)
-        ax.fill_between(
-            times, series, other, where=differs.tolist(), color=style.INK, alpha=0.08, linewidth=0, zorder=0
-        )
+        shade: dict[str, Any] = {"color": style.INK, "alpha": 0.08, "linewidth": 0, "zorder": 0}
+        ax.fill_between(times, series, other, where=differs.tolist(), **shade)
         _cut_far(ax, series, other[differs])
 
 
@@ -207,11 +202,8 @@ def _checked(values: Any, contributions: Any, edges: Any, times: Any, std: Any, 
     if np.isnan(series).all(axis=1).any():
         channel = int(np.isnan(series).all(axis=1).argmax())
         raise ValueError(f"all values of channel {channel} are missing; leave the channel out")
-    place = (
-        np.arange(series.shape[1], dtype=float)
-        if times is None
-        else vector("times", times, series.shape[1], unit="point")
-    )
+    points = series.shape[1]
+    place = np.arange(points, dtype=float) if times is None else vector("times", times, points, unit="point")
     ends = vector("edges", edges, unit="edge")
     for name, array in (("times", place), ("edges", ends)):
         if (np.diff(array) < 0).any():
@@ -229,7 +221,7 @@ def _checked(values: Any, contributions: Any, edges: Any, times: Any, std: Any, 
         raise ValueError("std has negative numbers; give standard deviations")
     other = None
     if counterfactual is not None:
-        other = matrix("counterfactual", counterfactual, (series.shape[0], series.shape[1]), "as values", gaps=True)
+        other = matrix("counterfactual", counterfactual, (len(series), points), "as values", gaps=True)
     return _Series(series, place, parts, ends, spread, other)
 
 
@@ -301,16 +293,12 @@ def plot_explanation(
         label=_colour_label(explanation, unit),
         most=most,
     )
-    _headline(drawn[0], _title(explanation, unit), 1 if other is None else 2)
+    size, lines = style.letters(drawn[0]), 1 if other is None else 2  # above the name of the channel and the legend
+    above: dict[str, Any] = {"xy": (0, 1), "xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
+    title, place = _title(explanation, unit), (0, 1.5 * size * lines + 3)
+    drawn[0].annotate(title, xytext=place, size=size + 0.5, fontweight="bold", **above)
     style.literal(drawn[0].get_figure(root=True))
     return drawn
-
-
-def _headline(ax: Axes, text: str, lines: int) -> None:
-    """A title at the left, above the name of the first channel and as many other lines."""
-    size = style.letters(ax)
-    above: dict[str, Any] = {"xy": (0, 1), "xycoords": "axes fraction", "textcoords": "offset points"}
-    ax.annotate(text, xytext=(0, 1.5 * size * lines + 3), size=size + 0.5, fontweight="bold", va="bottom", **above)
 
 
 def _title(explanation: SeriesExplanation, unit: str | None) -> str:

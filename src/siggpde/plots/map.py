@@ -68,10 +68,7 @@ def plot_map(
     size = min(_LARGEST, max(_SMALLEST, _COVERED * 72**2 * style.room(ax) * style.height(ax) / len(where)))
     if all(isinstance(label, float) for label in labels):
         dots = ax.scatter(*plane.T, c=labels, cmap=style.NUMBERS, s=size, linewidth=0)
-        bar: Any = ax.figure.colorbar(dots, ax=ax, pad=0.02, aspect=30)
-        bar.set_label(name, size=style.letters(ax))
-        bar.ax.tick_params(labelsize=style.letters(ax) - 0.5)
-        bar.outline.set_visible(False)
+        style.colour_bar(ax, dots, name, ax=ax, pad=0.02, aspect=30)
     else:
         _classes(ax, plane, labels, size)
     if doubtful.any():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -77,9 +77,8 @@ def plot_novelty(
     ax.hist(known, bins=bins.tolist(), weights=np.full(len(known), 1 / len(known)), color=style.PALE, label="training")
     for (name, values), (colour, dashes) in zip(drawn.items(), _STYLES, strict=False):
         weights = np.full(len(values), 1 / len(values))
-        ax.hist(
-            values, bins=bins.tolist(), weights=weights, histtype="step", color=colour, linestyle=dashes, label=name
-        )
+        look: dict[str, Any] = {"histtype": "step", "color": colour, "linestyle": dashes}
+        ax.hist(values, bins=bins.tolist(), weights=weights, label=name, **look)
     marks = [(1.0, "5%")] if limit is None else [(1.0, "5%"), (limit, "limit")]
     top = ax.get_ylim()[1] * 1.08
     for place, text in marks:

@@ -6,7 +6,7 @@ known exactly, so the bins of the histogram are those between the levels, and no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -101,29 +101,13 @@ def plot_pit(
     n = len(target)
     low, high = (binom.ppf(q, n, width) / (n * width) for q in ((1 - level) / 2, (1 + level) / 2))
     ax = style.axes_or_new(ax, width=4.8, height=3.2)
-    ax.bar(
-        edges[:-1],
-        inside / (n * width),
-        width,
-        align="edge",
-        color=style.SKY,
-        edgecolor="white",
-        linewidth=0.8,
-        zorder=2,
-    )
-    ax.stairs(
-        high,
-        edges,
-        baseline=None,
-        color=style.INK,
-        linestyle=":",
-        linewidth=1.2,
-        zorder=3,
-        label=f"{level:.0%} of honest bars",
-    )
-    ax.stairs(low, edges, baseline=None, color=style.INK, linestyle=":", linewidth=1.2, zorder=3)
+    density = inside / (n * width)
+    ax.bar(edges[:-1], density, width, align="edge", color=style.SKY, edgecolor="white", linewidth=0.8, zorder=2)
+    dotted: dict[str, Any] = {"baseline": None, "color": style.INK, "linestyle": ":", "linewidth": 1.2, "zorder": 3}
+    ax.stairs(high, edges, label=f"{level:.0%} of honest bars", **dotted)
+    ax.stairs(low, edges, **dotted)
     ax.axhline(1.0, color=style.INK, linestyle="--", linewidth=1, zorder=3, label="honest")
-    top = max(float((inside / (n * width)).max()), float(high.max()))
+    top = max(float(density.max()), float(high.max()))
     ax.set(xlim=(0, 1), ylim=(0, 1.05 * top), xlabel="predicted probability of a number below y", ylabel="density")
     style.legend_above(ax)
     return style.finish(ax)

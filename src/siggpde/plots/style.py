@@ -96,6 +96,15 @@ def finish(ax: Axes, *, closed: bool = False, inches: float | None = None) -> Ax
     return ax
 
 
+def colour_bar(ax: Axes, colours: Any, label: str, /, **place: Any) -> Any:
+    """The bar of a colour map with its label, in letters that fit the width of the plot; `place` says where it is."""
+    bar: Any = ax.figure.colorbar(colours, **place)
+    bar.set_label(label, size=letters(ax))
+    bar.ax.tick_params(labelsize=letters(ax) - 0.5)
+    bar.outline.set_visible(False)
+    return bar
+
+
 def literal(artist: Any) -> None:
     """Draws names with dollar signs that are no formula, which matplotlib refuses, as they are."""
     parser = require_matplotlib("mathtext").MathTextParser("path")

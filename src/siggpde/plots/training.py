@@ -42,9 +42,8 @@ def plot_history(
     if against not in ("seconds", "records"):
         raise ValueError(f"against must be 'seconds' or 'records', got {against!r}")
     records = history.records
-    place = np.array(
-        [record.seconds for record in records] if against == "seconds" else range(len(records)), dtype=float
-    )
+    counts = [record.seconds for record in records] if against == "seconds" else range(len(records))
+    place = np.array(counts, dtype=float)
     loss = np.array([np.nan if record.elbo is None else -record.elbo for record in records])
     nlpp = np.array([np.nan if record.nlpp is None else record.nlpp for record in records])
     if not (np.isfinite(loss).any() or np.isfinite(nlpp).any()):
@@ -127,14 +126,8 @@ def _phases(ax: Axes, phases: list[str], place: np.ndarray) -> None:
             ax.axvspan(left, right, color=_BAND, zorder=0, linewidth=0)
         points = (right - left) / max(float(np.ptp(place)), 1e-12) * 72 * (style.room(ax) - _AXIS)
         if 0.55 * size * len(phases[start]) < points:
-            text = {
-                "size": size,
-                "color": style.GREY,
-                "ha": "center",
-                "va": "bottom",
-                "transform": ax.get_xaxis_transform(),
-            }
-            ax.text((left + right) / 2, 0.01, phases[start], **text)
+            look: dict[str, Any] = {"size": size, "color": style.GREY, "ha": "center", "va": "bottom"}
+            ax.text((left + right) / 2, 0.01, phases[start], transform=ax.get_xaxis_transform(), **look)
 
 
 def plot_sizes(
@@ -237,18 +230,16 @@ def plot_weights(committee: Any, ax: Axes | None = None) -> Axes:
         score = members[index].score
         if score is not None:
             ax.text(weights[index], place, f" {score:#.3g}".replace("-", "−"), va="center", size=size, color=style.GREY)
-    names = [_name(members[index], index) for index in order]
+    recipes = [getattr(members[index], "recipe", None) for index in order]
+    names = [f"model {index + 1}" if one is None else one.name for index, one in zip(order, recipes, strict=True)]
     ax.set_yticks(range(len(order)), names)
     ax.invert_yaxis()
     ax.set_xlim(0, 1.18 * max(weights))
     separator = "\n" if style.room(ax) < _NARROW else "; "
     ax.set(xlabel=f"weight{separator}at the end: loss of left-out series (nats)", ylabel="member")
     ax.xaxis.set_major_formatter(style.percent())
-    style.legend_above(
-        ax,
-        margin=max(style.text_width(name, style.letters(ax) - 0.5) for name in names)
-        + _LABEL_LETTERS * style.letters(ax),
-    )
+    widest = max(style.text_width(name, style.letters(ax) - 0.5) for name in names)
+    style.legend_above(ax, margin=widest + _LABEL_LETTERS * style.letters(ax))
     return style.finish(ax)
 
 
@@ -263,8 +254,3 @@ def _shares(recipe: Recipe | None, kinds: dict[str, str]) -> dict[str, float]:
         key = name if kind == "features" else kind
         shares[key] = shares.get(key, 0.0) + weight / total
     return shares
-
-
-def _name(member: Any, index: int) -> str:
-    recipe = getattr(member, "recipe", None)
-    return f"model {index + 1}" if recipe is None else recipe.name

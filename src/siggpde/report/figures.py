@@ -20,7 +20,7 @@ from siggpde import plots
 from siggpde.explain import ClassEffects, Effect, Importance
 from siggpde.metrics import classification_metrics
 from siggpde.plots.explanation import segment_edges
-from siggpde.plots.style import BLUE, GREY, ORANGE, SKY, finish, letters, percent, require_matplotlib, signed_colours
+from siggpde.plots.style import BLUE, GREY, ORANGE, SKY, colour_bar, finish, percent, require_matplotlib, signed_colours
 from siggpde.report.card import ModelFacts
 from siggpde.report.content import Case, Content, Data, NoveltyScores, Series
 from siggpde.report.judgement import INTERVAL, ClassJudgement, NumberJudgement, Part
@@ -122,10 +122,8 @@ def _example(
                 points = series.values.shape[1]
                 times = np.arange(points) if series.times is None else series.times - series.times[0]
                 style: dict[str, Any] = {"marker": "o", "markersize": 2.5} if points <= 12 else {}
-                style |= (
-                    {"alpha": 0.6, "zorder": 2, "color": SKY} if place else {"alpha": 1, "zorder": 3, "color": BLUE}
-                )
-                ax.plot(times, series.values[channel], linewidth=1.1, **style)
+                alpha, above, colour = (0.6, 2, SKY) if place else (1, 3, BLUE)
+                ax.plot(times, series.values[channel], linewidth=1.1, alpha=alpha, zorder=above, color=colour, **style)
             ax.set_ylim(*limit)
             ax.set_ylabel(short(data.channels[channel], 12), size=8)
             ax.locator_params(axis="y", nbins=3)
@@ -194,11 +192,8 @@ def candidates(losses: Sequence[float]) -> Picture:
 
 
 def calibration(judgement: ClassJudgement) -> Picture:
-    return _plot(
-        lambda ax: plots.plot_calibration(judgement.labels, judgement.p, judgement.classes, ax),
-        "reliability diagram: share that is right against probability",
-        5.2,
-    )
+    alt = "reliability diagram: share that is right against probability"
+    return _plot(lambda ax: plots.plot_calibration(judgement.labels, judgement.p, judgement.classes, ax), alt, 5.2)
 
 
 def confusion(judgement: ClassJudgement) -> Picture:
@@ -208,11 +203,8 @@ def confusion(judgement: ClassJudgement) -> Picture:
 
 
 def risk_coverage(judgement: ClassJudgement) -> Picture:
-    return _plot(
-        lambda ax: plots.plot_risk_coverage(judgement.labels, judgement.p, judgement.classes, ax),
-        "share that is wrong against share predicted",
-        3.6,
-    )
+    alt = "share that is wrong against share predicted"
+    return _plot(lambda ax: plots.plot_risk_coverage(judgement.labels, judgement.p, judgement.classes, ax), alt, 3.6)
 
 
 def series_map(content: Content, judgement: ClassJudgement) -> Picture:
@@ -220,11 +212,8 @@ def series_map(content: Content, judgement: ClassJudgement) -> Picture:
     assert points is not None and rows is not None
     labels = [str(judgement.classes[index]) for index in judgement.truth[rows]]
     unsure, name = judgement.p[rows].max(axis=1) < _UNSURE, short(content.data.target, 30)
-    return _plot(
-        lambda ax: plots.plot_map(points, labels, ax, uncertain=unsure, name=name),
-        f"map of {len(rows)} series by class",
-        4.6,
-    )
+    alt = f"map of {len(rows)} series by class"
+    return _plot(lambda ax: plots.plot_map(points, labels, ax, uncertain=unsure, name=name), alt, 4.6)
 
 
 def shares(parts: Sequence[Part], label: str, mean: float) -> Picture:
@@ -267,20 +256,14 @@ def _rows(parts: Sequence[Part], draw: Callable[[Any], Any], mean: float, label:
 def predicted_numbers(judgement: NumberJudgement, seed: int) -> Picture:
     rows = _some(len(judgement), seed)
     low, high = (ends[rows] for ends in judgement.interval(INTERVAL))
-    return _plot(
-        lambda ax: plots.plot_intervals(judgement.y[rows], judgement.mean[rows], low, high, ax),
-        "predicted numbers with intervals against true numbers",
-        4.6,
-    )
+    alt = "predicted numbers with intervals against true numbers"
+    return _plot(lambda ax: plots.plot_intervals(judgement.y[rows], judgement.mean[rows], low, high, ax), alt, 4.6)
 
 
 def pit(judgement: NumberJudgement) -> Picture:
     tenths = np.arange(1, 10) / 10
-    return _plot(
-        lambda ax: plots.plot_pit(judgement.y, judgement.at(tenths), tenths, ax),
-        "histogram of where true numbers fall in predicted distributions",
-        3.6,
-    )
+    alt = "histogram of where true numbers fall in predicted distributions"
+    return _plot(lambda ax: plots.plot_pit(judgement.y, judgement.at(tenths), tenths, ax), alt, 3.6)
 
 
 def errors(judgement: NumberJudgement, target: str, seed: int) -> Picture:
@@ -320,11 +303,8 @@ def importance(parts: Sequence[Importance]) -> Picture:
 
 
 def effects(parts: Sequence[Effect], label: str) -> Picture:
-    return _plot(
-        lambda ax: plots.plot_effects(parts, ax, label=label),
-        f"bars: effects of {len(parts)} parts of the series",
-        max(2.0, 0.3 * len(parts) + 1.0),
-    )
+    alt = f"bars: effects of {len(parts)} parts of the series"
+    return _plot(lambda ax: plots.plot_effects(parts, ax, label=label), alt, max(2.0, 0.3 * len(parts) + 1.0))
 
 
 def effects_by_class(classes: Sequence[ClassEffects], kind: str) -> Picture:
@@ -346,11 +326,9 @@ def effects_by_class(classes: Sequence[ClassEffects], kind: str) -> Picture:
         ax.tick_params(length=0)
         finish(ax)
         ax.spines[:].set_visible(False)
-        bar = ax.figure.colorbar(mesh, ax=ax, location="bottom", aspect=40, shrink=0.7, pad=0.03)
-        bar.set_label("effect on the logit of the class", size=letters(ax))
-        bar.ax.tick_params(labelsize=letters(ax) - 0.5)
+        place: dict[str, Any] = {"location": "bottom", "aspect": 40, "shrink": 0.7, "pad": 0.03}
+        bar = colour_bar(ax, mesh, "effect on the logit of the class", ax=ax, **place)
         bar.ax.locator_params(nbins=5)
-        bar.outline.set_visible(False)
 
     alt = f"table of colours: effects of {len(names)} {kind} on {len(classes)} classes"
     return _plot(draw, alt, 1.7 + 0.26 * len(rows))
@@ -391,8 +369,5 @@ def case(case: Case, data: Data, label: str) -> Picture | None:
 
 
 def novelty(scores: NoveltyScores) -> Picture:
-    return _plot(
-        lambda ax: plots.plot_novelty(scores.scores, scores.training, ax, limit=scores.limit),
-        "histograms of novelty scores of training series and of these series",
-        3.4,
-    )
+    alt = "histograms of novelty scores of training series and of these series"
+    return _plot(lambda ax: plots.plot_novelty(scores.scores, scores.training, ax, limit=scores.limit), alt, 3.4)
