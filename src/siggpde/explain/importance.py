@@ -101,7 +101,10 @@ def global_importance(
         raise ValueError(f"there are {len(batch)} series but {len(targets)} targets")
     vocabulary = terms.vocabulary(names)
     features, words = feature_importance(terms, evenly_spaced(batch, max_series), vocabulary, top), vocabulary.by_word()
-    known = _predicted(committee, batch, count) if targets is None else targets.to(terms.weights.device)
+    if targets is None:
+        known = committee.mean_and_variance(batch)[0] if count is None else committee.probabilities(batch).argmax(1)
+    else:
+        known = targets.to(terms.weights.device)
     by_channel = cut_effects(terms, batch, known, terms.names(names))
     pieces = min(regions, int(batch.counts().min()))
     by_region = cut_effects(terms, batch, known, region_names(batch, pieces), pieces)
@@ -117,8 +120,8 @@ def global_importance(
             channels=by_channel.get(side, []),
             regions=by_region.get(side, []),
             scales=effects.scales[place],
-            words=_largest_first(effects.words[place]),
-            views=_largest_first(effects.views[place]),
+            words=sorted(effects.words[place], key=lambda effect: -abs(effect.effect)),
+            views=sorted(effects.views[place], key=lambda effect: -abs(effect.effect)),
         )
         for place, side in enumerate(contrasts.sides)
     ]
@@ -131,11 +134,6 @@ def global_importance(
         words=_word_importances(table, words)[:top],
         all_words=len(words.names),
     )
-
-
-def _predicted(committee: Committee, batch: SeriesBatch, classes: int | None) -> Tensor:
-    """Returns the predicted class, or number, of every series, (n,)."""
-    return committee.mean_and_variance(batch)[0] if classes is None else committee.probabilities(batch).argmax(1)
 
 
 def _overall(classes: list[ClassEffects], part: str) -> list[Importance]:
@@ -153,10 +151,6 @@ def _importances(names: Sequence[Named], sizes: Sequence[float], whole: float | 
         Importance(name, letters, size, size / whole if whole > 0 else 0.0, others)
         for (name, letters, others), size in zip(names, sizes, strict=True)
     ]
-
-
-def _largest_first(effects: Iterable[Effect]) -> list[Effect]:
-    return sorted(effects, key=lambda effect: -abs(effect.effect))
 
 
 # The series of a class against all others: weights of series whose sum is 0.
@@ -276,24 +270,21 @@ def region_names(batch: SeriesBatch, count: int) -> list[str]:
     """Returns the names of `count` equal regions: time stamps or points, counted from 0, if these are the same for all
     series, else shares of their length."""
     lengths = batch.counts()
-    length = int(lengths[0])
+    length = raw = int(lengths[0])
     alike = bool((lengths == length).all())
-    if alike and batch.times is not None:
-        alike = bool((batch.times == batch.times[0]).all())
-    raw = length
-    if batch.facts is not None and batch.times is None:
+    if batch.times is not None:
+        alike = alike and bool((batch.times == batch.times[0]).all())
+    elif batch.facts is not None:
         before = batch.facts[:, -len(OF_SERIES)]
         alike = alike and bool((before == before[0]).all())
         raw = max(length, int(before[0]))
     if not alike:
-        return [
-            f"{100 * place / count:.0f} to {100 * (place + 1) / count:.0f} % of the series" for place in range(count)
-        ]
+        return [f"{100 * i / count:.0f} to {100 * (i + 1) / count:.0f} % of the series" for i in range(count)]
     times = None if batch.times is None else batch.times[0]
-    starts, stops = (ends.tolist() for ends in limits_of(segments_of(length, count, batch.values.device), times, raw))
+    limits = limits_of(segments_of(length, count, batch.values.device), times, raw)
+    ends = list(zip(*(part.tolist() for part in limits), strict=True))
     if times is not None:
-        return [f"time {when(start, end)}" for start, end in zip(starts, stops, strict=True)]
-    ends = zip(starts, stops, strict=True)
+        return [f"time {when(start, end)}" for start, end in ends]
     return [f"points {start} to {end}" if end > start or raw > length else f"point {start}" for start, end in ends]
 
 
@@ -356,14 +347,11 @@ def term_effects(
     for name, word in vocabulary.kernels.items():
         parts.kernel(name, indices(("words", word), ("scales", WHOLE), ("views", vocabulary.views[name])))
     directions = terms.logits.class_directions()[torch.tensor(contrasts.sides, device=device)[side_of]]
-    effects = effects_of([name for _, _, name in sums], averaged(terms, parts.moments(), directions))
-    both = list(zip(sums, effects, strict=True))
-    return TermEffects(
-        *(
-            [[effect for (of, at, _), effect in both if (of, at) == (kind, side)] for side in range(len(groups))]
-            for kind in TermEffects._fields
-        )
-    )
+    effects = TermEffects(*([[] for _ in groups] for _ in TermEffects._fields))
+    named_effects = effects_of([name for _, _, name in sums], averaged(terms, parts.moments(), directions))
+    for (kind, side, _), effect in zip(sums, named_effects, strict=True):
+        getattr(effects, kind)[side].append(effect)
+    return effects
 
 
 def effects_of(names: Iterable[Named], posterior: Gaussian) -> list[Effect]:
@@ -566,15 +554,13 @@ def paper_reading(committee: Committee, names: Sequence[str], top: int = 10, cla
     variances = root.tril().square().sum(2) if q.full else root.square()
     mean, variance = q.mean.detach().double()[:, kept], variances.expand(q.latents, -1)[:, kept]
 
-    def ranked(weights: Tensor, spread: Tensor) -> list[WordWeight]:
-        sizes, stds = weights.norm(dim=0), spread.mean(0).sqrt()
-        order = sorted(range(len(words)), key=lambda index: -float(sizes[index]))[:top]
+    def ranked(latents: slice) -> list[WordWeight]:
+        weights, sizes, stds = mean[latents], mean[latents].norm(dim=0), variance[latents].mean(0).sqrt()
         return [
             WordWeight("–".join(words[i]), words[i], float(sizes[i]), float(stds[i]), tuple(weights[:, i].tolist()))
-            for i in order
+            for i in sizes.argsort(descending=True, stable=True)[:top].tolist()
         ]
 
-    by_class: dict[Any, list[WordWeight]] = {}
-    if labels is not None and len(mean) == len(labels):
-        by_class = {label: ranked(mean[i : i + 1], variance[i : i + 1]) for i, label in enumerate(labels)}
-    return PaperReading(ranked(mean, variance), by_class, len(kept))
+    several = labels is not None and len(mean) == len(labels)
+    by_class = {label: ranked(slice(i, i + 1)) for i, label in enumerate(labels or ()) if several}
+    return PaperReading(ranked(slice(None)), by_class, len(kept))

@@ -52,6 +52,7 @@ CHUNK = 256
 _CHUNK_OF_MEANS = 1024
 _LARGEST_CHUNK = 2**24  # numbers of series, or of the features of a part, handled at a time
 _SMALLEST = 1e-9
+_NO_LANDMARKS = "there are no landmarks"
 _TOGETHER = 128  # series whose features are computed at a time, where powers need them
 
 
@@ -134,8 +135,7 @@ class InnerProducts(NamedTuple):
 
 
 class Terms:
-    """What the latents of a committee of K members are made of: of views without landmark series, as long as no
-    subclass says otherwise.
+    """What the latents of a committee of K members are made of: here of views without landmark series.
 
     - `logits`; `weights` (K,) of the members.
     - `constant` (outputs,): mu_0; `widths`: the number of features of every part, and `kernel_of_part` its kernel.
@@ -180,6 +180,11 @@ class Terms:
         self.spread = committee.standard.spread
         features = [block for block in committee.blocks if isinstance(block, FeatureBlock)]
         self.kernel_of_part = [name for block in features for name in block.kernels]
+        if committee.landmarks is None:
+            self.posteriors, self.centres = [member.features for member in committee.members], committee.centres
+            self.ordinary, self.widths = committee.standard.mean[None], [len(centre) for centre in self.centres]
+            self.constant = committee.weights @ torch.stack([one.constant for one in self.posteriors]).double()
+            self.statistic_widths = [len(one.constant) + len(one.root) for one in self.posteriors]
 
     def names(self, names: Sequence[str]) -> Letters:
         """Returns the names of the channels, each of which stands for one channel alone."""
@@ -249,7 +254,7 @@ class Terms:
 
     def bent_weights(self, number: int, coefficients: Tensor) -> Tensor:
         """Returns W (n, p) of the features of a part, from coefficients a_b (n, m) of its kernel."""
-        raise NotImplementedError("there are no landmarks")
+        raise NotImplementedError(_NO_LANDMARKS)
 
     # What the posterior is made of (`explain.posterior`).
 
@@ -292,9 +297,8 @@ class Terms:
         return [[] for _ in slices]
 
     def mixture(self, member: int, grams: Mapping[str, Tensor]) -> Tensor:
-        """Returns the kernel (.., n, n) of a member among some series, from those it averages, its constant left
-        out."""
-        raise NotImplementedError("there are no landmarks")
+        """Returns the kernel (.., n, n) of a member among some series, from those it averages, without its constant."""
+        raise NotImplementedError(_NO_LANDMARKS)
 
     def inner(self, seen: SeriesBatch) -> InnerProducts:
         """Returns what sums of parts need of n prepared series."""
@@ -303,7 +307,7 @@ class Terms:
     def part_grams(self, number: int, centred: Tensor, columns: Tensor | None) -> tuple[Tensor, Tensor]:
         """Returns the kernel of features of a part, less their mean (n, p), or of these columns, among n series (n, n)
         and with the landmarks (n, m)."""
-        raise NotImplementedError("there are no landmarks")
+        raise NotImplementedError(_NO_LANDMARKS)
 
 
 def _closed_form(mean: Tensor, amplitude: float, prior: Tensor, explained: Tensor) -> Moments:
@@ -317,18 +321,7 @@ def terms_of(committee: Committee) -> Terms:
     if committee.method == "paper":
         return WordTerms(committee)
     views = cast(ViewCommittee, committee)
-    return WeightTerms(views) if views.landmarks is None else LandmarkTerms(views)
-
-
-class WeightTerms(Terms):
-    """Those of views without landmark series."""
-
-    def __init__(self, committee: ViewCommittee) -> None:
-        super().__init__(committee)
-        self.posteriors, self.centres = [member.features for member in committee.members], committee.centres
-        self.ordinary, self.widths = committee.standard.mean[None], [len(centre) for centre in self.centres]
-        self.constant = committee.weights @ torch.stack([one.constant for one in self.posteriors]).double()
-        self.statistic_widths = [len(one.constant) + len(one.root) for one in self.posteriors]
+    return Terms(views) if views.landmarks is None else LandmarkTerms(views)
 
 
 class WordTerms(Terms):
