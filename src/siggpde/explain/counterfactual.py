@@ -349,8 +349,7 @@ class Search:
         turned = [trial for trial in trials if trial.reached]
         if not turned:
             return []
-        p = self._novelty(self.canvas.changed([trial.change for trial in turned])).tolist()
-        judged = [replace(trial, p=value) for trial, value in zip(turned, p, strict=True)]
+        judged = [replace(trial, p=p) for trial, p in zip(turned, self._p_values(turned), strict=True)]
         self.pool += judged
         return judged
 
@@ -359,8 +358,11 @@ class Search:
         turned = [trial.margin >= 0 for trial in trials]
         if not (self.strict and any(turned)):
             return turned
-        p = iter(self._novelty(self.canvas.changed([trial.change for trial in trials if trial.margin >= 0])).tolist())
+        p = iter(self._p_values([trial for trial in trials if trial.margin >= 0]))
         return [good and next(p) > self.plausible for good in turned]
+
+    def _p_values(self, trials: Sequence[Trial]) -> list[float]:
+        return self._novelty(self.canvas.changed([trial.change for trial in trials])).tolist()
 
     def _shrunk(self, trials: Sequence[Trial]) -> list[Trial]:
         """Returns each with the smallest scale at which it still turns the prediction, by bisection of all at once."""

@@ -563,24 +563,22 @@ class Counterfactual(_ArrayResult):
 
     def __str__(self) -> str:
         where = f"{' and '.join(self.channels)}, {when(self.start, self.end)}"
-        much = f"{self.share:.0%} of the values, by {self.size:.2g} spreads on average over the series"
-        if self.probability_after is not None:
-            before = f"{self.label} becomes {self.target}"
-            after = (
+        if self.mean_after is None:
+            wanted, becomes = self.target, f"{self.label} becomes {self.target}"
+            change = (
                 f"probability of {self.target} {self.probability_before:.3g} before, {self.probability_after:.3g} after"
             )
         else:
-            before = f"{self.mean_before:.4g} becomes {self.mean_after:.4g}"
-            after = f"the target is {interval(*self.target)}"
-        novelty = "" if self.p_value is None else f"; novelty p = {self.p_value:.2g}"
+            wanted, becomes = interval(*self.target), f"{self.mean_before:.4g} becomes {self.mean_after:.4g}"
+            change = f"{self.mean_before:.4g} before, {self.mean_after:.4g} after"
         if self.valid:
-            return f"{before} if {where} is changed ({much}); {after}{novelty}"
-        wanted = self.target if self.mean_after is None else interval(*self.target)
+            much = f"{self.share:.0%} of the values, by {self.size:.2g} spreads on average over the series"
+            after = change if self.mean_after is None else f"the target is {wanted}"
+            novelty = "" if self.p_value is None else f"; novelty p = {self.p_value:.2g}"
+            return f"{becomes} if {where} is changed ({much}); {after}{novelty}"
         if not self.channels:
             return f"no change of a stretch was found that makes it {wanted}, or nearer to it"
-        if self.mean_after is not None:
-            after = f"{self.mean_before:.4g} before, {self.mean_after:.4g} after"
-        return f"no change of a stretch was found that makes it {wanted}; the best tried is of {where}: {after}"
+        return f"no change of a stretch was found that makes it {wanted}; the best tried is of {where}: {change}"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values; gaps are None, and so is an end of the target that is infinite."""

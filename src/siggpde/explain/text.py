@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from siggpde.views import KernelView, PathView
+from siggpde.views import PathView
 from siggpde.views.base import Block, FeatureBlock
 from siggpde.views.kernels import KernelBlock
 from siggpde.views.paths import PathBlock
@@ -106,7 +107,8 @@ def unique_names(names: Sequence[str], alphabets: Iterable[Sequence[str]]) -> Le
 def word_vocabulary(words: Sequence[Letters], channels: Letters, device: torch.device) -> Vocabulary:
     """Returns the vocabulary of a model of words of paths; `channels` are those of the series."""
     names = ["–".join(word) or _SIZE for word in words]
-    return _vocabulary(names, list(words), [torch.arange(len(words), device=device)], [WHOLE], {}, {}, channels, device)
+    parts = [torch.arange(len(words), device=device)]
+    return _vocabulary(names, list(words), channels, device, parts=parts, scales=[WHOLE], kernels={}, views={})
 
 
 def view_vocabulary(blocks: Sequence[Block], kernels: set[str], channels: Letters, device: torch.device) -> Vocabulary:
@@ -139,19 +141,14 @@ def view_vocabulary(blocks: Sequence[Block], kernels: set[str], channels: Letter
             used = {name: describe(block, name) for name in block.centring if name in kernels}
             views |= used
             plain |= {name: add(view, ()) for name, view in used.items()}
-    return _vocabulary(names, letters, parts, _scales(blocks), plain, views, channels, device)
+    of_views = {"parts": parts, "scales": _scales(blocks), "kernels": plain, "views": views}
+    return _vocabulary(names, letters, channels, device, **of_views)
 
 
 def _vocabulary(
-    names: list[str],
-    letters: list[Letters],
-    parts: list[Tensor | None],
-    scales: list[str],
-    kernels: dict[str, int],
-    views: dict[str, str],
-    channels: Letters,
-    device: torch.device,
+    names: list[str], letters: list[Letters], channels: Letters, device: torch.device, **of_views: Any
 ) -> Vocabulary:
+    """Returns a vocabulary with the sets of channels of its terms; `of_views` are its parts, scales, kernels, views."""
     every = (CLOCKS[0], *channels)
     order = {name: index for index, name in enumerate(dict.fromkeys(chain(CLOCKS, channels, *dict.fromkeys(letters))))}
     sets: dict[Letters, int] = {}
@@ -160,7 +157,7 @@ def _vocabulary(
         inside = tuple(sorted(set(word or every), key=order.__getitem__))
         set_of[word] = sets.setdefault(inside, len(sets))
     set_indices = torch.tensor([set_of[word] for word in letters], dtype=torch.int64, device=device)
-    return Vocabulary(names, letters, parts, scales, kernels, views, every, list(sets), set_indices)
+    return Vocabulary(names, letters, **of_views, channels=every, sets=list(sets), set_indices=set_indices)
 
 
 def _scales(blocks: Sequence[Block]) -> list[str]:
@@ -189,7 +186,9 @@ def describe(block: Block, name: str) -> str:
     if isinstance(block, PathBlock):
         return _describe_path(block.view)
     if isinstance(block, KernelBlock):
-        return _describe_kernel(block.view)
+        point, bandwidth = ", with a base point" if block.view.base_point else "", block.view.bandwidth
+        lifted = "of all words" if bandwidth is None else f"of the lifted path, bandwidth {bandwidth:g}"
+        return f"signature kernel {lifted}{point}"
     if isinstance(block, WindowsBlock):
         thirds = ", by thirds" if name.endswith("3") else ""
         return f"windows of {_LIFTS[name[:-1]] if block.kind == 'windows' else 'the spectrum'}{thirds}"
@@ -203,13 +202,6 @@ def _describe_path(view: PathView) -> str:
     extras = {"variation": ["running variations"], "arc": ["its length"]}.get(options.append, [])
     extras += ["earlier values"] * options.lead_lag + ["a base point"] * options.base_point
     return which + " of changes" * bool(options.difference) + (f", with {' and '.join(extras)}" if extras else "")
-
-
-def _describe_kernel(view: KernelView) -> str:
-    point = ", with a base point" if view.base_point else ""
-    if view.bandwidth is None:
-        return f"signature kernel of all words{point}"
-    return f"signature kernel of the lifted path, bandwidth {view.bandwidth:g}{point}"
 
 
 def read_word(letters: Sequence[str]) -> str:

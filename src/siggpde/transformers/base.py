@@ -79,8 +79,7 @@ class SeriesTransformer(TransformerMixin):
 
     def transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Returns the features (n_cases, n_features) of the series X; y is ignored."""
-        if not hasattr(self, "preparation_"):
-            raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
+        self._check_fitted()
         with threads(self.n_jobs, length_hint(X)):
             batch = self.preparation_(X)
             check_batch(batch)
@@ -95,20 +94,22 @@ class SeriesTransformer(TransformerMixin):
 
         `input_features`, if given, are names of the channels instead of the setting `channel_names`.
         """
-        if not hasattr(self, "preparation_"):
-            raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
+        self._check_fitted()
         names = self.channel_names_
         if input_features is not None:
             # scikit-learn takes a 2-D X for a table and passes a name for each of its columns; these are time points.
-            columns = getattr(self, "n_features_in_", None)
             if len(input_features) == self.n_channels_:
                 names = tuple(map(str, input_features))
-            elif len(input_features) != columns:
+            elif len(input_features) != getattr(self, "n_features_in_", None):
                 raise ValueError(
                     f"input_features should have length equal to the number of channels, {self.n_channels_}, "
                     f"got {len(input_features)}"
                 )
         return np.asarray(self._feature_names(self.preparation_.names(names)), dtype=object)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "preparation_"):
+            raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
 
     def _fitted_batch(self, X: Any) -> SeriesBatch:
         """Fits, and returns the batch of X; after an error the transformer is as it was."""
@@ -135,20 +136,11 @@ class SeriesTransformer(TransformerMixin):
         """Returns the dtype of the features of X."""
         if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
             raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {self.dtype!r}")
-        chosen = DTYPES[self.dtype]
-        if chosen is not None:
-            return chosen
         parts = X if isinstance(X, list | tuple) else [X]
-        single = bool(len(parts)) and all(str(getattr(x, "dtype", "")).endswith("float32") for x in parts)
-        return torch.float32 if single else torch.float64
+        single = len(parts) and all(str(getattr(part, "dtype", "")).endswith("float32") for part in parts)
+        return DTYPES[self.dtype] or (torch.float32 if single else torch.float64)
 
-    def _fit(self, X: Any, y: Any = None) -> Any:
-        """`fit`, by the name that the base class of aeon calls."""
-        return self.fit(X, y)
-
-    def _transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """`transform`, by the name that the base class of aeon calls."""
-        return self.transform(X, y)
+    _fit, _transform = fit, transform  # as the base class of aeon calls them
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "preparation_")

@@ -82,22 +82,23 @@ def intervals(kind: Any, length: Any, step: Any, depth: Any, points: int) -> tup
     if kind == "whole":
         return (Interval(0, 1, 1),)
     if kind == "dyadic":
-        return _dyadic(2 if depth is None else at_least("window_depth", depth, 1), points)
+        levels = 2 if depth is None else at_least("window_depth", depth, 1)
+        if 2**levels > points - 1:
+            raise ValueError(
+                f"window_depth={levels} cuts a series into {2**levels} parts, but those of fit have {points} points "
+                f"(the median); the most is {max(points - 1, 1).bit_length() - 1}"
+            )
+        return tuple(Interval(i, i + 1, 2**level) for level in range(levels + 1) for i in range(2**level))
     wide = _steps("window_length", _DEFAULT_SHARE if length is None else length, points)
-    stride = _stride(kind, wide, step, points)
+    if step is None:
+        stride = max(1, wide // 2) if kind == "sliding" else wide
+    elif isinstance(step, float | np.floating):
+        stride = _steps("window_step", step, points)
+    else:
+        stride = at_least("window_step", step, 1)
     last = points - 1
     stops = [*range(wide, last, stride), last]  # the last window ends with the series
     return tuple(Interval(stop - wide if kind == "sliding" else 0, stop, last) for stop in stops)
-
-
-def _dyadic(depth: int, points: int) -> tuple[Interval, ...]:
-    """Returns the whole series, its halves, their halves, ..: `depth` times."""
-    if 2**depth > points - 1:
-        raise ValueError(
-            f"window_depth={depth} cuts a series into {2**depth} parts, but those of fit have {points} points (the "
-            f"median); the most is {max(points - 1, 1).bit_length() - 1}"
-        )
-    return tuple(Interval(i, i + 1, 2**level) for level in range(depth + 1) for i in range(2**level))
 
 
 def _steps(name: str, value: Any, points: int) -> int:
@@ -114,15 +115,6 @@ def _steps(name: str, value: Any, points: int) -> int:
             "give fewer points, or a share such as 0.25"
         )
     return steps
-
-
-def _stride(kind: str, wide: int, step: Any, points: int) -> int:
-    """Returns the points from one window to the next: by default half a sliding window, a whole expanding one."""
-    if step is None:
-        return max(1, wide // 2) if kind == "sliding" else wide
-    if isinstance(step, float | np.floating):
-        return _steps("window_step", step, points)
-    return at_least("window_step", step, 1)
 
 
 class SignatureTransformer(SeriesTransformer, TransformerBase):
@@ -256,19 +248,16 @@ class SignatureTransformer(SeriesTransformer, TransformerBase):
             if transform.appended_spread is not None:
                 transform.appended_spread = torch.ones_like(transform.appended_spread)
         depth = self._depth() if self.words is None else None
-        return {
-            "path_transform_": transform, "windows_": windows, "elements_": elements, "depth_": depth,
-            "logarithm_": self.logsignature,
-        }  # fmt: skip
+        settings = {"depth_": depth, "logarithm_": self.logsignature}
+        return {"path_transform_": transform, "windows_": windows, "elements_": elements, **settings}
 
     def _features(self, batch: SeriesBatch, dtype: torch.dtype) -> Tensor:
         width = len(self.elements_)
         table = torch.empty(len(batch), width * len(self.windows_), dtype=dtype)
-        size = max(1, _CHUNK_VALUES // (batch.values.shape[1] * batch.channels))
-        for number, window in enumerate(self.windows_):
-            columns = slice(number * width, (number + 1) * width)
-            for start, chunk in zip(range(0, len(batch), size), batch.split(size), strict=True):
-                table[start : start + len(chunk), columns] = self._window(chunk, window, dtype)
+        for window, columns in zip(self.windows_, table.split(width, dim=1), strict=True):
+            for chunk in batch.split(len(batch), _CHUNK_VALUES):
+                first = chunk.first - batch.first
+                columns[first : first + len(chunk)] = self._window(chunk, window, dtype)
         return table
 
     def _window(self, batch: SeriesBatch, window: Interval, dtype: torch.dtype) -> Tensor:
@@ -283,12 +272,12 @@ class SignatureTransformer(SeriesTransformer, TransformerBase):
                 "a smaller difference"
             )
         paths = self.path_transform_.paths(part)
-        values = paths.values.to(dtype)
+        values, lengths = paths.values.to(dtype), paths.lengths
         if self.depth_ is None:
-            return signature(values, words=self.elements_, lengths=paths.lengths)
+            return signature(values, words=self.elements_, lengths=lengths)
         if self.logarithm_:
-            return logsignature(values, self.depth_, lengths=paths.lengths)
-        return signature(values, depth=self.depth_, lengths=paths.lengths)[:, 1:]
+            return logsignature(values, self.depth_, lengths=lengths)
+        return signature(values, depth=self.depth_, lengths=lengths)[:, 1:]
 
     def _feature_names(self, channels: tuple[str, ...]) -> list[str]:
         names = self.path_transform_.names(channels)
