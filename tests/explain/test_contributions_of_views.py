@@ -14,12 +14,14 @@ from helpers.small_view_committees import (
     SQUARES,
     SUMS,
     explained,
+    finite_committee_of,
     importance_of_features,
     small_views,
     view_committee_of,
 )
 from siggpde.committee.recipes import Recipe
-from siggpde.explain import explain_series
+from siggpde.committee.weight_space import without_series
+from siggpde.explain import Importances, SeriesExplanation, explain_series
 from siggpde.explain.terms import terms_of
 from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock
@@ -27,6 +29,8 @@ from siggpde.views.transformers import TransformerBlock
 
 NAMES = ["a", "b"]
 CLASSES = ["low", "middle", "high"]
+EVERYTHING = 10**6
+SUM = {"rel": 1e-8, "abs": 1e-8}
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["equal", "ragged"])
@@ -63,7 +67,7 @@ def test_contributions_to_numbers_add_up(seed, channels, length, kinds, ragged, 
     new = batch_of(4, length, channels, seed + 1, ragged=ragged)
     base = batch_of(5, length, channels, seed + 2) if background else None
     wanted = explained(committee, new)[:, 0].tolist()
-    explanations = explain_series(committee, new, names, top=10**6, background=base)
+    explanations = explain_series(committee, new, names, top=EVERYTHING, background=base)
     # Features are float32, so their sums are those of the kernels to its rounding, times the weights of the landmarks.
     sizes = [float(member.regression.alpha.abs().sum()) for member in committee.members]
     close = {"rel": 1e-6, "abs": 1e-6 * max(1.0, *sizes)}
@@ -103,7 +107,7 @@ def test_the_term_of_a_feature_is_what_the_prediction_loses_with_it(batch):
     recipe = Recipe("extremes", (("extremes", 1.0), ("L", 3.0)))
     committee = view_committee_of(batch, ends(batch), None, [recipe])
     block = next(block for block in committee.blocks if isinstance(block, TransformerBlock))
-    explanations = explain_series(committee, batch, NAMES, top=10**6)
+    explanations = explain_series(committee, batch, NAMES, top=EVERYTHING)
     before, plain = explained(committee, batch), type(block).parts
     for feature in range(4):
 
@@ -142,8 +146,8 @@ def test_every_feature_has_a_name_and_letters_of_its_channels(batch, classifier)
         widths = [part.values.shape[1] for part in block.landmarks]
         names, letters = block.names(NAMES), block.letters(NAMES)
         assert [len(of_part) for of_part in names] == [len(of_part) for of_part in letters] == widths
-        for own_names, own_letters in zip(names, letters, strict=True):
-            for name, word in zip(own_names, own_letters, strict=True):
+        for of_part in zip(names, letters, strict=True):
+            for name, word in zip(*of_part, strict=True):
                 plain = name.replace("variation of ", "")
                 assert not word or "–".join(word) in plain, (name, word)
     vocabulary = terms_of(classifier).vocabulary(NAMES)
@@ -154,7 +158,7 @@ def test_every_feature_has_a_name_and_letters_of_its_channels(batch, classifier)
 
 
 def test_names_are_told_in_words(batch, classifier):
-    result = explain_series(classifier, batch, NAMES, CLASSES, top=10**6)[0]
+    result = explain_series(classifier, batch, NAMES, CLASSES, top=EVERYTHING)[0]
     names = {term.name for term in result.contributions}
     assert {"time–a", "1 / norm of the signature", "signature kernel of all words", "extremes 0"} <= names
     assert "dx dilation 1: mean of time–a, middle third" in names
@@ -178,10 +182,10 @@ def test_sets_of_many_channels_are_called_all():
 
 
 def test_channels_called_as_letters_are_told_apart(batch, regressor):
-    importances = importance_of_features(regressor, batch, ["time", "b"], top=10**6)
+    importances = importance_of_features(regressor, batch, ["time", "b"], top=EVERYTHING)
     letters = {letter for feature in importances for letter in feature.letters}
-    assert {"time", "time (channel 0)", "b", "frequency"} == letters
-    plain = importance_of_features(regressor, batch, NAMES, top=10**6)
+    assert letters == {"time", "time (channel 0)", "b", "frequency"}
+    plain = importance_of_features(regressor, batch, NAMES, top=EVERYTHING)
     assert [feature.importance for feature in importances] == pytest.approx([feature.importance for feature in plain])
 
 
@@ -190,13 +194,13 @@ def test_importance_is_the_spread_of_contributions(batch, classes):
     """Of members of power 1 exactly: the terms of the explanation of a number, one by one."""
     y = ends(batch) if classes is None else labels_of(batch, classes)
     committee = view_committee_of(batch, y, classes, SUMS)
-    importances = importance_of_features(committee, batch, NAMES, top=10**6)
+    importances = importance_of_features(committee, batch, NAMES, top=EVERYTHING)
     assert importances.series == len(batch) and importances.all_features == len(importances)
     whole = sum(part.importance for part in importances)
     assert [part.share for part in importances] == pytest.approx([part.importance / whole for part in importances])
     assert sum(part.share for part in importances.views) == pytest.approx(1.0)
     if classes is None:
-        explanations = explain_series(committee, batch, NAMES, top=10**6)
+        explanations = explain_series(committee, batch, NAMES, top=EVERYTHING)
         views = _spreads(part.views for part in explanations)
         assert {part.name: part.importance for part in importances.views} == pytest.approx(views)
         terms = _spreads(part.contributions for part in explanations)
@@ -216,10 +220,8 @@ def _spreads(contributions):
 
 
 def test_importance_and_explanations_do_not_depend_on_chunks(monkeypatch, batch, classifier):
-    importances, explanations = (
-        importance_of_features(classifier, batch, NAMES),
-        explain_series(classifier, batch, NAMES, CLASSES),
-    )
+    importances = importance_of_features(classifier, batch, NAMES)
+    explanations = explain_series(classifier, batch, NAMES, CLASSES)
     assert importance_of_features(classifier, batch, NAMES) == importances
     assert explain_series(classifier, batch, NAMES, CLASSES) == explanations
     monkeypatch.setattr("siggpde.explain.terms.CHUNK", 7)
@@ -235,7 +237,7 @@ def test_importance_and_explanations_do_not_depend_on_chunks(monkeypatch, batch,
 
 def test_what_is_like_all_others_moves_into_the_constant(batch):
     committee = view_committee_of(batch, ends(batch), None, SUMS)
-    explanations = explain_series(committee, batch, NAMES, top=10**6, background=batch)
+    explanations = explain_series(committee, batch, NAMES, top=EVERYTHING, background=batch)
     constants = {round(result.constant, 8) for result in explanations}
     assert len(constants) == 1
     for part in ("contributions", "views"):
@@ -250,6 +252,8 @@ def test_explanations_of_numbers_can_be_told_in_units(batch, regressor):
     result = explain_series(regressor, batch, NAMES)[0]
     scaled = result.in_units(10.0, 3.0)
     assert scaled.constant + sum(view.value for view in scaled.views) == pytest.approx(3 + 10 * result.latent)
+    assert (scaled.mean, scaled.std) == pytest.approx((3 + 10 * (result.mean or 0), 10 * (result.std or 0)))
+    assert scaled.rest == 10 * result.rest and scaled.interactions[0].value == 10 * result.interactions[0].value
 
 
 def test_the_channel_that_decides_is_found():
@@ -265,3 +269,73 @@ def test_the_channel_that_decides_is_found():
     for result in explain_series(committee, batch, ["a", "b", "c"], [0, 1])[:6]:
         first = next(term for term in result.interactions if len(term.letters) < 4)
         assert first.letters in (("b",), ("time", "b")) and first.value > 0
+
+
+# Committees without landmarks agree with those that have them.
+
+
+def check_sums(explanations: list[SeriesExplanation], wanted: list[float]) -> None:
+    """All contributions were asked for: each form adds up to the latent, less what is the same for all series."""
+    assert len(explanations) == len(wanted)
+    for result, latent in zip(explanations, wanted, strict=True):
+        assert result.latent == pytest.approx(latent, **SUM)
+        assert result.rest == pytest.approx(
+            0.0, abs=1e-8 * max(1.0, sum(abs(term.value) for term in result.contributions))
+        )
+        for terms in (result.contributions, result.views, result.interactions):
+            assert sum(term.value for term in terms) == pytest.approx(latent - result.constant, **SUM)
+
+
+def check_same(one: SeriesExplanation, other: SeriesExplanation, close: float) -> None:
+    size = abs(one.constant) + sum(abs(term.value) for term in one.contributions)
+    assert other.latent == pytest.approx(one.latent, abs=close * size)
+    assert other.constant == pytest.approx(one.constant, abs=close * size)
+    for form in ("contributions", "views", "interactions"):
+        ours, theirs = ({term.name: term.value for term in getattr(result, form)} for result in (one, other))
+        assert theirs == pytest.approx(ours, abs=close * size) and len(ours) == len(getattr(one, form))
+
+
+def check_same_importances(one: Importances, other: Importances, close: float) -> None:
+    for form in ("features", "views"):
+        ours, theirs = (
+            {part.name: part.importance for part in getattr(importances, form)} for importances in (one, other)
+        )
+        assert theirs == pytest.approx(ours, rel=close, abs=close * max(ours.values()))
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("classes", [None, 3])
+def test_without_landmarks_contributions_are_the_same(batch: SeriesBatch, classes: int | None, background: bool):
+    y = ends(batch) if classes is None else labels_of(batch, classes)
+    exact = finite_committee_of(batch, y, classes)
+    reduced, _ = without_series(exact, complete=True)
+    assert reduced.members[0].features.parts[0].weights.dtype == torch.float64
+    new, labels = batch_of(5, 18, seed=1, ragged=batch.lengths is not None), None if classes is None else [0, 1, 2]
+    base = batch_of(6, 18, seed=2) if background else None
+    kept, explanations = (
+        explain_series(model, new, NAMES, labels, EVERYTHING, background=base) for model in (exact, reduced)
+    )
+    logits = explained(reduced, new)
+    if classes is None:
+        check_sums(explanations, logits[:, 0].tolist())
+    else:
+        compared = zip(logits, explanations, strict=True)
+        check_sums(explanations, [float(row[one.label] - row[one.runner_up]) for row, one in compared])
+    for one, other in zip(kept, explanations, strict=True):
+        check_same(one, other, 1e-9)
+    one, other = (importance_of_features(committee, batch, NAMES, EVERYTHING) for committee in (exact, reduced))
+    check_same_importances(one, other, 1e-9)
+
+
+def test_weights_in_single_precision_are_explained_as_they_are(batch: SeriesBatch):
+    exact = finite_committee_of(batch, ends(batch))
+    reduced, _ = without_series(exact, complete=True, most_bytes=2**12)
+    assert all(
+        part.weights.dtype == torch.float32 for member in reduced.members for part in member.features.parts.values()
+    )
+    for one, other in zip(
+        *(explain_series(committee, batch, NAMES, top=EVERYTHING) for committee in (exact, reduced)), strict=True
+    ):
+        check_same(one, other, 1e-6)
+        whole = sum(term.value for term in other.contributions)
+        assert whole == pytest.approx(other.latent - other.constant, **SUM)

@@ -1,6 +1,7 @@
 """Explanations add up to what the model computes, are found by name, and follow finite differences."""
 
 import dataclasses
+import itertools
 import json
 
 import numpy as np
@@ -10,7 +11,9 @@ import torch
 from helpers.refusals import assert_refused
 from helpers.small_committees import batch_of, latents, one_member
 from helpers.small_view_committees import importance_of_features
+from siggpde import SigGPRegressor
 from siggpde.explain import explain_series, global_importance
+from siggpde.explain.contributions import grouped
 from siggpde.explain.results import Contribution, read_terms
 from siggpde.explain.terms import terms_of
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Softmax
@@ -83,9 +86,8 @@ def test_contributions_to_numbers_add_up(batch, regressor):
     explanations = explain_series(regressor, batch, NAMES, top=1000)
     mean, variance = regressor.mean_and_variance(batch)
     for row, result in enumerate(explanations):
-        assert result.mean == pytest.approx(float(mean[row])) and result.std == pytest.approx(
-            float(variance[row].sqrt())
-        )
+        assert result.mean == pytest.approx(float(mean[row]))
+        assert result.std == pytest.approx(float(variance[row].sqrt()))
         assert result.latent == pytest.approx(result.mean, abs=1e-9)
         assert result.rest == pytest.approx(0.0, abs=1e-9)
         assert result.constant + sum(c.value for c in result.contributions) == pytest.approx(result.mean, abs=1e-9)
@@ -224,23 +226,20 @@ def test_inputs_and_models_are_left_alone(batch, classifier):
 def test_wrong_names_and_series_are_refused(batch, regressor, function):
     assert_refused("each of the 2 channels of the series, got \\['x'\\]", function, regressor, batch, ["x"])
     assert_refused("each of the 2 channels", function, regressor, batch, "xy")
-    with pytest.raises(ValueError, match=r"no series to explain|0 series do not show"):
-        function(regressor, SeriesBatch(batch.values[:0]), NAMES)
-    with pytest.raises(ValueError, match="the series have 3 channels, but those of training had 2"):
-        function(regressor, batch_of(4, channels=3), ["x", "y", "z"])
+    assert_refused(
+        "no series to explain|0 series do not show", function, regressor, SeriesBatch(batch.values[:0]), NAMES
+    )
+    assert_refused("3 channels, but those of training had 2", function, regressor, batch_of(4, channels=3), list("xyz"))
 
 
 def test_wrong_settings_are_refused(batch, classifier, regressor):
     assert_refused("predicts numbers, not classes; leave classes out", explain_series, regressor, batch, NAMES, CLASSES)
     assert_refused("3 classes; give their labels as classes, got none", explain_series, classifier, batch, NAMES)
-    with pytest.raises(ValueError, match="3 classes; give their labels as classes, got 2"):
-        explain_series(classifier, batch, NAMES, ["a", "b"])
+    assert_refused("give their labels as classes, got 2", explain_series, classifier, batch, NAMES, ["a", "b"])
     assert_refused("top must be at least 1, got 0", explain_series, classifier, batch, NAMES, CLASSES, top=0)
-    with pytest.raises(ValueError, match="at least 1 and max_series at least 2, got 0 and 500"):
-        global_importance(classifier, batch, NAMES, top=0)
+    assert_refused("and max_series at least 2, got 0 and 500", global_importance, classifier, batch, NAMES, top=0)
     assert_refused("got 10 and 1", global_importance, classifier, batch, NAMES, max_series=1)
-    with pytest.raises(ValueError, match="1 series do not show what varies; give at least 2"):
-        global_importance(classifier, batch_of(1), NAMES)
+    assert_refused("1 series do not show what varies", global_importance, classifier, batch_of(1), NAMES)
 
 
 def test_words_are_read_in_plain_english():
@@ -254,3 +253,63 @@ def test_words_are_read_in_plain_english():
     parts = read_terms([term("x–y", 4.0), term("x–time–y", 3.0), term("y–y–time", 2.0), term("x", 1.5)], [])
     assert parts == ["by its words, “x moves, then y” and “y moves early”"]
     assert read_terms([kernel, term("x", -1.0)], views[1:]) == []
+
+
+# Terms that cancel are one term: sums stay exact, and nothing that is shown cancels.
+
+
+def test_every_term_is_in_one_group_and_no_two_groups_cancel():
+    random = torch.Generator().manual_seed(0)
+    base = torch.randn(60, 6, generator=random).double()
+    mixing = torch.randn(6, 40, generator=random).double() * torch.logspace(0, 2, 40)
+    terms = base @ mixing  # forty terms of rank six
+    groups = grouped(terms)
+    assert sorted(number for group in groups for number in group) == list(range(40))
+    assert len(groups) < 40
+    sums = torch.stack([terms[:, group].sum(1) for group in groups])
+    spread = sums.std(1)
+    assert spread.tolist() == sorted(spread.tolist(), reverse=True)
+    for one, other in itertools.combinations(range(len(groups)), 2):
+        assert float((sums[one] + sums[other]).std()) >= 0.799 * float(spread[[one, other]].max())
+
+
+def test_constant_terms_stay_apart():
+    assert grouped(torch.ones(5, 3)) == [[0], [1], [2]]
+    assert grouped(torch.zeros(5, 0)) == []
+
+
+@pytest.fixture(scope="module")
+def spectra():
+    """Smooth curves and a number that one bump of them is in proportion to, as absorption spectra have it."""
+    rng = np.random.default_rng(0)
+    grid = np.linspace(0, 1, 50)
+    amount, level, slope = rng.uniform(0, 1, (3, 60, 1))
+    X = 3 + level + slope * grid + amount * np.exp(-((grid - 0.4) ** 2) / 0.01) + 0.001 * rng.normal(size=(60, 50))
+    return X[:, None], 50 * amount[:, 0]
+
+
+def test_shown_terms_of_spectra_do_not_cancel(spectra):
+    X, y = spectra
+    model = SigGPRegressor(views=["path", "linear"], n_features=200).fit(X[:45], y[:45])
+    single = explain_series(model.committee_, model._batch(X[45:]), ["x"], top=8)
+    rests = []
+    for explanation in model.explain(X[45:], 8, segments=0):
+        shown = [term.value for term in explanation.contributions]
+        assert explanation.constant + sum(shown) + explanation.rest == pytest.approx(explanation.latent, abs=1e-8 * 50)
+        rests.append(abs(explanation.rest))
+        pairs = itertools.combinations(shown, 2)
+        large = [(a, b) for a, b in pairs if min(abs(a), abs(b)) > 5]  # of numbers from 0 to 50
+        assert all(abs(a + b) >= 0.5 * max(abs(a), abs(b)) for a, b in large), shown
+        assert any(term.others for term in explanation.contributions)
+    alone = [abs(explanation.rest) * model.target_scale_ for explanation in single]
+    assert np.median(rests) < 0.5 * np.median(alone)  # few terms say most of it
+
+
+def test_words_of_one_path_are_grouped_too():
+    batch = batch_of(20)
+    committee = one_member(batch, Bernoulli())
+    plain = explain_series(committee, batch, NAMES, ["no", "yes"], top=3)
+    explanations = explain_series(committee, batch, NAMES, ["no", "yes"], top=3, group=True)
+    for one, other in zip(plain, explanations, strict=True):
+        assert other.latent == pytest.approx(one.latent)
+        assert other.constant + other.rest + sum(c.value for c in other.contributions) == pytest.approx(other.latent)

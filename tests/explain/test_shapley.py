@@ -83,29 +83,18 @@ def test_contributions_add_up_to_the_latents_less_their_baseline(kind: str, ragg
         for row, result in enumerate(explain(committee, new, classes, background)):
             segments = result.segments
             assert segments is not None and segments.values.shape == (4, 2, classes or 1)
+            values = ordinary[None] if background is None else background.values
             length = int(new.counts()[row])
-            if background is None:
-                points = torch.nn.functional.interpolate(
-                    ordinary.T[None], size=length, mode="linear", align_corners=True
-                )
-                base = SeriesBatch(points[0].T[None])
-            else:
-                moved = torch.nn.functional.interpolate(
-                    background.values.mT, size=length, mode="linear", align_corners=True
-                )
-                base = SeriesBatch(moved.mT)
-            baseline = wanted(kind, committee, base).mean(0).numpy()
-            assert segments.baseline == pytest.approx(baseline, rel=1e-8, abs=1e-8)
+            moved = torch.nn.functional.interpolate(values.mT, size=length, mode="linear", align_corners=True)
+            baseline = wanted(kind, committee, SeriesBatch(moved.mT)).mean(0).numpy()
+            assert segments.baseline == pytest.approx(baseline, **EXACT)
             assert segments.latents == pytest.approx(full[row], **EXACT)
             assert segments.values.sum((0, 1)) == pytest.approx(segments.latents - segments.baseline, **EXACT)
             if classes is not None:
                 first, second = (int(str(label)[-1]) for label in (result.label, result.runner_up))
-                assert segments.contrast == pytest.approx(
-                    segments.values[..., first] - segments.values[..., second], **EXACT
-                )
-                assert segments.latents[first] - segments.latents[second] == pytest.approx(
-                    result.latent, rel=1e-8, abs=1e-8
-                )
+                values, ends_at = segments.values, segments.latents
+                assert segments.contrast == pytest.approx(values[..., first] - values[..., second], **EXACT)
+                assert ends_at[first] - ends_at[second] == pytest.approx(result.latent, **EXACT)
             json.dumps(result.to_dict())
 
 
@@ -279,9 +268,8 @@ def test_means_and_spreads_are_those_without_groups(terms, background: bool):
     fast, slow = (sample_credits(terms, one, ends, settings, used_plans) for used_plans in (plans, {}))
     torch.testing.assert_close(fast.credits, slow.credits, rtol=1e-6, atol=1e-6)  # features are float32
     pair = torch.tensor([0, 2])
-    for one_way, other_way in zip(
-        posterior_spread(terms, fast, pair, runs), posterior_spread(terms, slow, pair, runs), strict=True
-    ):
+    spreads = (posterior_spread(terms, sampled, pair, runs) for sampled in (fast, slow))
+    for one_way, other_way in zip(*spreads, strict=True):
         torch.testing.assert_close(one_way, other_way, rtol=1e-6, atol=1e-6)
 
 

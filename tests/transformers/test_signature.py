@@ -265,12 +265,7 @@ def test_shares_and_defaults():
 
 shares = st.floats(0.01, 1)
 kinds = st.one_of(
-    st.tuples(
-        st.sampled_from(["sliding", "expanding"]),
-        st.floats(0.01, 1),
-        st.one_of(st.none(), st.floats(0.01, 1)),
-        st.none(),
-    ),
+    st.tuples(st.sampled_from(["sliding", "expanding"]), shares, st.one_of(st.none(), shares), st.none()),
     st.tuples(st.just("dyadic"), st.none(), st.none(), st.one_of(st.none(), st.integers(1, 4))),
     st.just(("whole", None, None, None)),
 )
