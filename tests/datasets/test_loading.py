@@ -63,15 +63,14 @@ def test_cache_is_under_home_by_default(tmp_path: Path, monkeypatch: pytest.Monk
     assert find_dataset("Small") == path
 
 
-def test_error_names_every_place(folders: tuple[Path, Path]):
+def test_error_names_every_place_and_tells_how_to_choose_one(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+):
     with pytest.raises(FileNotFoundError, match="'Nowhere' not found") as caught:
         find_dataset("Nowhere")
     for folder in folders:
         assert str(folder / "Nowhere.npz") in str(caught.value)
     assert "SIGGPDE_DATA is not set" not in str(caught.value)
-
-
-def test_error_tells_how_to_choose_a_folder(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("SIGGPDE_DATA")
     with pytest.raises(FileNotFoundError, match="SIGGPDE_DATA is not set"):
         find_dataset("Nowhere")
@@ -83,16 +82,13 @@ def test_a_name_is_not_a_path(name: str):
         find_dataset(name)
 
 
-def test_lengths_and_channel_names_may_be_left_out(tmp_path: Path):
+def test_lengths_and_channel_names_may_be_left_out_and_integers_become_float32(tmp_path: Path):
     x = np.ones((3, 2, 4), np.float32)
     x[1, :, 2:] = np.nan
     x[2, 0, :] = np.nan
     data = read_dataset(write(tmp_path / "Ragged.npz", X_train=x))
     assert data.lengths_train.tolist() == [4, 2, 4] and data.lengths_test.tolist() == [5, 5]
     assert data.channel_names == ("channel 0", "channel 1") and data.name == "Ragged"
-
-
-def test_integer_series_become_float32(tmp_path: Path):
     data = read_dataset(write(tmp_path / "Integers.npz", X_train=np.ones((3, 2, 4), np.int16)))
     assert data.X_train.dtype == np.float32
 

@@ -18,13 +18,6 @@ import pytest
 from helpers.model_folders import NEW, OLD, data_file, files, holds
 from siggpde.persistence import read_folder, write_folder
 
-
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    write_folder(tmp_path / "m", *OLD)
-    return tmp_path / "m"
-
-
 OPERATIONS = [(os, "replace"), (os, "fsync"), (os, "unlink"), (os, "open"), (os, "listdir"), (builtins, "open")]
 
 

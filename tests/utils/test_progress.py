@@ -47,14 +47,6 @@ def test_an_error_in_a_pass_gets_through(capsys: pytest.CaptureFixture[str]):
     assert "phase" in capsys.readouterr().err
 
 
-def test_nothing_is_shown_where_nothing_is_wanted(capsys: pytest.CaptureFixture[str]):
-    with Progress(False) as bar:
-        bar.start("phase", 3)
-        assert list(bar.over(range(10), "pass")) == list(range(10))
-        bar.step("note")
-    assert capsys.readouterr() == ("", "")
-
-
 def test_lines_without_control_characters_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -72,11 +64,16 @@ def test_lines_without_control_characters_where_there_is_no_terminal(
     assert not any(ord(letter) < 32 for line in lines for letter in line)
 
 
-def test_what_takes_no_time_writes_no_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(progress.time, "monotonic", lambda: 5.0)
-    with Progress(None) as bar:
+@pytest.mark.parametrize("wanted", [False, None], ids=["unwanted", "no time"])
+def test_nothing_is_shown_where_nothing_is_wanted_or_all_takes_no_time(
+    wanted: bool | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    if wanted is None:
+        monkeypatch.setattr(progress.time, "monotonic", lambda: 5.0)
+    with Progress(wanted) as bar:
         bar.start("views", 2)
-        bar.step()
+        assert list(bar.over(range(10), "pass")) == list(range(10))
+        bar.step("note")
         bar.step()
     assert capsys.readouterr() == ("", "")
 
