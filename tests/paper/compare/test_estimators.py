@@ -155,17 +155,14 @@ def test_the_temperature_is_the_best_of_a_fine_grid(n: int, classes: int, noise:
     assert link.temperature == pytest.approx(grid[int(np.argmin(best))], rel=5e-3)
 
 
-def test_worse_scores_have_a_lower_temperature():
+def test_worse_scores_have_a_lower_temperature_and_the_prior_decides_where_all_are_the_same():
     actual = [fit_link(*noisy_scores(300, 3, noise), lapse_of(300), RIDGE_CENTRE).temperature for noise in (0.3, 1, 3)]
     assert actual[0] > actual[1] > actual[2]
+    link = fit_link(np.zeros((5, 2)), np.array([0, 1, 0, 1, 0]), lapse_of(5), RIDGE_CENTRE)
+    assert link.temperature == pytest.approx(4.0, rel=1e-3)
 
 
 def test_probabilities_are_never_zero_and_sum_to_one():
     chances = Link(50.0, lapse_of(8)).probabilities(np.array([[1e6, 0.0, -1e6], [0.0, 0.0, 0.0]]))
     assert chances.sum(axis=1) == pytest.approx(1) and chances.min() == pytest.approx(0.1 / 3)
     assert chances[1] == pytest.approx(1 / 3)
-
-
-def test_the_prior_decides_where_all_scores_are_the_same():
-    link = fit_link(np.zeros((5, 2)), np.array([0, 1, 0, 1, 0]), lapse_of(5), RIDGE_CENTRE)
-    assert link.temperature == pytest.approx(4.0, rel=1e-3)

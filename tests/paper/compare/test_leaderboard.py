@@ -64,21 +64,8 @@ def test_failures_resamples_and_infinite_losses_are_shown(tmp_path: Path):
 
 
 def test_regressions_have_their_own_table(tmp_path: Path):
-    cells = [
-        record(
-            "siggpde",
-            "c",
-            0,
-            0,
-            task="regression",
-            split="resample",
-            seed=seed,
-            rmse=1.0 + seed,
-            nlpd=2.0,
-            coverage=0.9,
-        )
-        for seed in range(3)
-    ]
+    figures = {"task": "regression", "split": "resample", "nlpd": 2.0, "coverage": 0.9}
+    cells = [record("siggpde", "c", 0, 0, seed=seed, rmse=1.0 + seed, **figures) for seed in range(3)]
     assert "| c | siggpde | 3 | 2 ± 0.5774 | 2 ± 0 | 90.0 ± 0.0 | 4.00 | 0.25 |" in tables(cells, tmp_path)
 
 

@@ -37,13 +37,10 @@ def test_every_experiment_has_settings_and_a_quick_form(name: str):
     assert quick != full and set(full) <= set(quick)
 
 
-def test_quick_settings_change_single_entries():
+def test_settings_change_in_single_entries_and_wrong_files_are_refused(tmp_path: Path):
     assert merged({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}, "d": 4}) == {"a": {"b": 3, "c": 2}, "d": 4}
-
-
-def test_wrong_files_of_settings(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match=r"none\.toml cannot be read"):
-        load_config("pendigits", path=tmp_path / "none.toml")
+    absent = tmp_path / "none.toml"
+    assert_refused(r"none\.toml cannot be read", load_config, "pendigits", path=absent, error=FileNotFoundError)
     (tmp_path / "bad.toml").write_text("a = [")
     assert_refused(r"bad\.toml is no TOML file", load_config, "pendigits", path=tmp_path / "bad.toml")
     (tmp_path / "odd.toml").write_text("quick = 3")
@@ -102,19 +99,15 @@ def small_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_preparation_standardises_by_the_training_series(small_data: Path):
+def test_preparation_standardises_by_the_training_series_or_every_series_by_itself(small_data: Path):
     data = prepare({"data": "PenDigits", "series": 50})
     assert data.x_train.shape == (50, 6, 3) and data.classes == 3 and len(data.x_test) == 60
     assert np.allclose(data.x_train.mean(dim=(0, 1)), 0, atol=1e-12)
     assert np.allclose(data.x_train.std(dim=(0, 1), correction=0), 1)
     assert (data.x_train[:, :, 0].diff(dim=1) > 0).all()
-
-
-def test_every_series_can_be_standardised_by_itself(small_data: Path):
     data = prepare({"data": "PenDigits", "each": True})
-    assert np.allclose(data.raw_train.mean(dim=1), 0, atol=1e-6) and np.allclose(
-        data.raw_train.std(dim=1, correction=0), 1
-    )
+    assert np.allclose(data.raw_train.mean(dim=1), 0, atol=1e-6)
+    assert np.allclose(data.raw_train.std(dim=1, correction=0), 1)
 
 
 def tiny(name: str, folder: Path) -> Path:
@@ -220,18 +213,15 @@ def test_parts_of_an_experiment_by_name(small_data: Path, tmp_path: Path):
     assert "time of an iteration" in text.lower() and _panels(folder / "crops.svg") == 1
     before = json.loads((folder / "results.json").read_text())["records"]
     assert before and all(key.startswith("time/") for key in before)
+    text = reproduce("crops", tmp_path / "fits", config=config, only=["fit"])  # a report of fits alone shows no times
+    assert "on one thread" not in text and _panels(tmp_path / "fits" / "crops.svg") == 2
     reproduce("crops", folder, config=config, only=["fit"])
     assert _panels(folder / "crops.svg") == 3
     after = json.loads((folder / "results.json").read_text())
     assert {"fit/siggpde/10/0", *before} <= set(after["records"])
     assert {key: after["records"][key] for key in before} == before
-    with pytest.raises(ValueError, match="crops has no part fits; it has 0, 10, 12, fit"):
-        reproduce("crops", folder, config=config, only=["fits"])
-
-
-def test_a_report_of_fits_alone_shows_no_times(small_data: Path, tmp_path: Path):
-    text = reproduce("crops", tmp_path / "out", config=tiny("crops", tmp_path), only=["fit"])
-    assert "on one thread" not in text and _panels(tmp_path / "out" / "crops.svg") == 2
+    unknown = {"config": config, "only": ["fits"]}
+    assert_refused("crops has no part fits; it has 0, 10, 12, fit", reproduce, "crops", folder, **unknown)
 
 
 def _panels(figure: Path) -> int:

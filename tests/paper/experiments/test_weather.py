@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
+from helpers.refusals import assert_refused
 from helpers.weather_station import write_station
 from siggpde_paper.experiments.results import Results, load_config, merged
 from siggpde_paper.experiments.weather import (
@@ -127,11 +128,8 @@ def test_report(config, results, monkeypatch):
     stretch, features = ((results.folder / f"weather-{n}.svg").read_text() for n in ("stretch", "features"))
     assert "a window scaled by data set" in stretch and "probability of rain, SigGPClassifier" in stretch
     assert stretch.count("posterior mean of the latent") == 3
-    assert [features.count(f"words, share of {measure} -->") for measure in ("|m|", "sd × |m|", "sd × |weight|")] == [
-        2,
-        2,
-        1,
-    ]
+    counts = {"|m|": 2, "sd × |m|": 2, "sd × |weight|": 1}
+    assert counts == {measure: features.count(f"words, share of {measure} -->") for measure in counts}
 
 
 def test_report_says_how_many_runs_each_row_has(config, results, tmp_path):
@@ -151,17 +149,6 @@ def test_report_of_baselines_alone(config, results, tmp_path):
     assert "| logistic regression |" in text and "difference" not in text and "M = " not in text
 
 
-def test_report_of_nothing(config, tmp_path):
-    with pytest.raises(ValueError, match="holds no results of the weather experiment"):
-        report(config, Results(tmp_path, config))
-
-
-def test_unknown_kind(config, data, monkeypatch):
-    monkeypatch.setenv("SIGGPDE_DATA", str(data))
-    with pytest.raises(ValueError, match="'tarot', which is none of climatology"):
-        run_method(config | {"methods": {"cards": {"name": "x", "kind": "tarot"}}}, "cards", 0)
-
-
 def windows_at(days, wet_days):
     minutes = np.concatenate([np.arange(24) * 60 + day * 1440 for day in days])
     wet = np.isin(minutes // 1440, wet_days)
@@ -178,10 +165,7 @@ def windows_at(days, wet_days):
 )
 def test_rainiest_stretch(wet_days, year, expected):
     assert rainiest(windows_at(range(19690, 19830), wet_days), year, 7) == expected
-
-
-def test_rainiest_of_a_short_record():
-    assert rainiest(windows_at(range(19800, 19803), [19801]), 2024, 7) == [19800, 19802]
+    assert rainiest(windows_at(range(19800, 19803), [19801]), 2024, 7) == [19800, 19802]  # a short record
 
 
 NLPP = list(MEASURES).index("nlpp")
@@ -193,12 +177,6 @@ def test_correction_is_bayes_rule(rate, kept, if_wet, if_dry):
     natural = rate * if_wet / (rate * if_wet + (1 - rate) * if_dry)
     thinned = rate * if_wet / (rate * if_wet + kept * (1 - rate) * if_dry)
     assert expit(to_natural(logit(thinned), kept)) == pytest.approx(natural, rel=1e-9)
-
-
-@pytest.mark.parametrize("kept", [0.0, -0.1, 1.5])
-def test_correction_wants_a_share(kept):
-    with pytest.raises(ValueError, match="above 0 and at most 1"):
-        to_natural(np.zeros(2), kept)
 
 
 def forecasts_of(seed, days=12, per_day=10, digits=1):
@@ -238,8 +216,6 @@ def test_days_are_drawn_whole():
     assert counts.shape == (200, 30)
     assert (counts.sum(axis=1) == 30).all()
     assert (counts == 0).any() and (counts > 1).any()
-    with pytest.raises(ValueError, match="two days or more"):
-        draw_days(1, 10, 0)
 
 
 def test_windows_of_a_day_alike_say_no_more_than_one():
@@ -286,6 +262,16 @@ def test_differences_are_paired():
     assert pairs["base", "better"].low == pytest.approx(-actual.high)
 
 
-def test_one_kind_of_weather_has_no_score():
-    with pytest.raises(ValueError, match="all windows are wet, or all are dry"):
-        scores(Forecasts(np.zeros(3), np.zeros(3, dtype=bool), np.zeros(3)))
+@pytest.mark.parametrize("kept", [0.0, -0.1, 1.5])
+def test_correction_wants_a_share(kept):
+    assert_refused("above 0 and at most 1", to_natural, np.zeros(2), kept)
+
+
+def test_refused(config, data, tmp_path, monkeypatch):
+    dry = Forecasts(np.zeros(3), np.zeros(3, dtype=bool), np.zeros(3))
+    assert_refused("all windows are wet, or all are dry", scores, dry)
+    assert_refused("two days or more", draw_days, 1, 10, 0)
+    assert_refused("holds no results of the weather experiment", report, config, Results(tmp_path, config))
+    monkeypatch.setenv("SIGGPDE_DATA", str(data))
+    cards = config | {"methods": {"cards": {"name": "x", "kind": "tarot"}}}
+    assert_refused("'tarot', which is none of climatology", run_method, cards, "cards", 0)
