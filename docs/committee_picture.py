@@ -16,7 +16,7 @@ from siggpde import SigGPClassifier
 from siggpde.datasets import load_dataset
 from siggpde.plots.style import AMBER, BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY
 from siggpde.views.base import rows_of
-from siggpde.views.saved import kinds_of_kernels
+from siggpde.views.kinds import kinds_of_kernels
 
 TARGET = Path(__file__).parent / "committee.png"
 SERIES = 28  # of the test series

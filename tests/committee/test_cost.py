@@ -30,8 +30,8 @@ from siggpde.committee.cost import (
 from siggpde.committee.recipes import Recipe
 from siggpde.series import SeriesBatch
 from siggpde.utils.progress import Progress
-from siggpde.views.defaults import default_views
 from siggpde.views.kernels import KernelView
+from siggpde.views.kinds import default_views
 
 N, M = 10**6, 100
 OWN = N * 2 * PRODUCT * M**2  # seconds of the regression of a member

@@ -20,7 +20,7 @@ from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView
-from siggpde.views.defaults import KINDS
+from siggpde.views.kinds import KINDS
 
 QUICK = ViewSettings(kinds=("linear", "path", "kernel", "lifted"), words=60)
 

@@ -14,7 +14,7 @@ from siggpde.committee.committee import ViewCommittee
 from siggpde.io.predictions import _digest
 from siggpde.persistence import read_folder
 from siggpde.series import SeriesBatch
-from siggpde.views.saved import SavedBlocks, block_from_state, block_state
+from siggpde.views.kinds import SavedBlocks, block_from_state, block_state
 
 KINDS = ("classifier", "regressor")
 X, Y = rising(40, noise=3.0)

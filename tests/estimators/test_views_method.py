@@ -10,7 +10,7 @@ from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.estimators.settings import chosen_views
 from siggpde.views import KernelView, TransformerView
 from siggpde.views import kernels as kernel_module
-from siggpde.views.defaults import KINDS
+from siggpde.views.kinds import KINDS
 
 X, Y = rising(24)
 ESTIMATORS = {"classifier": SigGPClassifier, "regressor": SigGPRegressor}

@@ -10,7 +10,7 @@ from siggpde.numerics.words import words_of_degree
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
 from siggpde.views.base import Standard
-from siggpde.views.defaults import KINDS, default_views
+from siggpde.views.kinds import KINDS, default_views
 from siggpde.views.paths import channel_scales
 
 

@@ -18,7 +18,7 @@ from helpers.random_paths import few
 from helpers.view_data import batches, ragged, standardised, walks
 from siggpde.series import SeriesBatch
 from siggpde.views import WindowsView
-from siggpde.views.defaults import KINDS, default_views
+from siggpde.views.kinds import KINDS, default_views
 from siggpde.views.window_features import WindowFeatures, WindowScaler, WindowSettings
 from siggpde.views.windows import log_spectrum, spectrum_bins
 

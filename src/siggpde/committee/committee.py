@@ -28,8 +28,8 @@ from siggpde.committee.regression import Regression
 from siggpde.committee.update import Posterior, updated
 from siggpde.committee.weight_space import FeatureWeights, feature_latents
 from siggpde.series import SeriesBatch
-from siggpde.views.base import Block, Rows, Standard, parts_of, rows_of
-from siggpde.views.saved import SavedBlocks, states_of
+from siggpde.views.base import Block, Learned, Rows, Standard, parts_of, rows_of
+from siggpde.views.kinds import SavedBlocks, states_of
 
 _CHUNK = 1024
 _LARGEST_CHUNK = 2**24  # numbers of series handled at a time
@@ -228,7 +228,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class LeftOutRecord:
+class LeftOutRecord(Learned):
     """What a committee keeps of n training series, left out one by one or group by group.
 
     - `y` (n,): their targets, labels 0..classes-1 or numbers in the units of the committee.
@@ -246,13 +246,6 @@ class LeftOutRecord:
     groups: Tensor | None
     exact: bool
     means: Tensor | None = None
-
-    def state(self) -> dict[str, Any]:
-        return vars(self).copy()
-
-    def to(self, device: torch.device | str) -> LeftOutRecord:
-        moved: dict[str, Any] = {name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)}
-        return replace(self, **moved)
 
 
 @dataclass(frozen=True)
@@ -457,7 +450,7 @@ class ViewCommittee(Committee):
         """
         optional = {"link": self.link, "left_out": self.left_out, "novelty": self.novelty}
         state = {
-            "standard": {"mean": self.standard.mean, "spread": self.standard.spread},
+            "standard": self.standard.state(),
             "blocks": states_of(self.blocks),
             "weights": self.weights,
             "members": [member.state() for member in self.members],

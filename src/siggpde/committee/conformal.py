@@ -1,61 +1,45 @@
-r"""Sets of classes that hold the true one with a given probability, from left-out training series.
+r"""Sets of classes and intervals that hold the truth with a given probability, from left-out training series.
 
-A training series i, left out, gives the score :math:`s_i` of its label (`committee.conformal`); the same model
-without i gives the scores :math:`s_{-i}(c)` of the classes of a new series. Class c is in the set of level
-:math:`1 - \alpha` if
+**Sets.** A training series i, left out, gives the score :math:`s_i` of its label; the same model without i gives the
+scores :math:`s_{-i}(c)` of the classes of a new series. Class c is in the set of level :math:`1 - \alpha` if
 
 .. math:: 1 + \sum_i w_i \, [s_i \ge s_{-i}(c)] > \alpha \Big(1 + \sum_i w_i\Big)
 
-with all :math:`w_i = 1`: cross-conformal sets (Vovk 2015), in the form of jackknife+ (Barber et al. 2021; Romano et al.
-2020). For exchangeable series they hold the true class with probability :math:`1 - 2 \alpha` at least, and with about
-:math:`1 - \alpha` where a single series changes predictions little; noise, members and links are taken as fixed. Where
-the training series are not the landmarks, all :math:`s_{-i}(c)` are those of the model itself.
+with all :math:`w_i = 1`: cross-conformal sets (Vovk 2015), in the form of jackknife+ (Barber, Candès, Ramdas,
+Tibshirani 2021; Romano, Sesia, Candès 2020). By class, class c is compared with the series of class c alone (Mondrian):
+:math:`w_i = 0` for all others. The score of class c is the probability of the classes that are more probable than it,
+and a share u of its own,
 
-Of series in groups a group counts as one, :math:`w_i = 1 / |g(i)|`, and is left out as a whole. By class, class c is
-compared with the series of class c alone (Mondrian): :math:`w_i = 0` for all others.
+.. math:: s(c) = \sum_{k: p_k > p_c} p_k + u \, p_c.
 
-Intervals that hold a number with a given probability, from left-out training series: jackknife+.
+With u = 0 the most probable class has score 0. With u uniform on [0, 1], drawn for every series, scores have no ties.
+The link from latents to probabilities (`committee.link`) has a parameter for every pair of classes, fitted to left-out
+series: of those very series it makes probabilities too good. So series are compared fold by fold, with a link that was
+fitted to the other folds, and new series by the same link as the training series that they are compared with.
 
-With the standard deviation :math:`\sigma(x)` of a prediction, a left-out training series i is :math:`r_i =
+**Intervals.** With the standard deviation :math:`\sigma(x)` of a prediction, a left-out training series is :math:`r_i =
 |y_i - \mu_{-i}(X_i)| / \sigma_{-i}(X_i)` of them away from its prediction. The interval of level :math:`1 - \alpha` is
 
 .. math:: \big[ q^-_\alpha \{\mu_{-i}(x) - r_i \sigma(x)\}, \; q^+_\alpha \{\mu_{-i}(x) + r_i \sigma(x)\} \big],
 
 where of n values :math:`q^-` is the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest and :math:`q^+` the
-:math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest (Barber, Candès, Ramdas, Tibshirani 2021). It holds y with
-probability :math:`1 - 2 \alpha` at least, and with about :math:`1 - \alpha` where a single series changes predictions
-little. Of fewer than :math:`1 / \alpha - 1` series, infinite ends are all that can be promised. Of series in groups a
-group counts as one, each of its values :math:`1 / |g|`. Where the training series are not the landmarks, all
-:math:`\mu_{-i}(x)` are the prediction of the model itself.
+:math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest. Of fewer than :math:`1 / \alpha - 1` series, infinite ends are
+all that can be promised.
 
-How badly a class fits a series: adaptive scores, of training series by links that they had no part in.
+Both hold the truth of exchangeable series with probability :math:`1 - 2 \alpha` at least, and with about
+:math:`1 - \alpha` where a single series changes predictions little; noise, members, weights and links are taken as
+fixed. Of series in groups a group counts as one, :math:`w_i = 1 / |g(i)|`, and is left out as a whole.
 
-Of class probabilities p the score of class c is the probability of the classes that are more probable than it, and a
-share u of its own (Romano, Sesia, Candès 2020),
-
-.. math:: s(c) = \sum_{k: p_k > p_c} p_k + u \, p_c.
-
-With u = 0 the most probable class has score 0. With u uniform on [0, 1], drawn for every series, scores have no ties.
-
-The link from latents to probabilities (`committee.link`) has a parameter for every pair of classes, fitted to left-out
-series: of those very series it makes probabilities too good. So series are compared fold by fold, with a link that was
-fitted to the other folds, and new series by the same link as the training series that they are compared with.
-
-Predictions of a new series from all training series but one, or but one group, without a refit.
-
-With :math:`Q = (K + \lambda)^{-1}` a member predicts :math:`\mu(x) = k_x^T Q y`. Give the series of a group g the
-targets that the others predict for them, :math:`y_g - e_g`: then the group says nothing new, and the predictions are
-those without it. So
+**Without a refit.** With :math:`Q = (K + \lambda)^{-1}` a member predicts :math:`\mu(x) = k_x^T Q y`. Give the series
+of a group g the targets that the others predict for them, :math:`y_g - e_g`: then the group says nothing new, and
 
 .. math:: \mu_{-g}(x) = k_x^T Q (y - e_g) = \mu(x) - \sum_{j \in g} (Q k_x)_j e_j,
 
-:math:`e = y - \mu_{-g}(X)` being the left-out errors, which the fit has found in closed form
-(`committee.committee`); of a single series it is the well-known :math:`e_i = (Q y)_i / Q_{ii}`. With the root
+:math:`e = y - \mu_{-g}(X)` being the left-out errors, which the fit has found in closed form. With the root
 :math:`Q = B B^T` (`committee.regression`) all n predictions of a series cost about as much as its variance. Above 512
 series the root leaves out directions that tell little: of 900 pen-written digits one changes latents, which are about
-±1, by 0.02 at most, and the closed form misses that by 0.004.
-
-Noise, amplitude, members and their weights stay those of all series.
+±1, by 0.02 at most, and the closed form misses that by 0.004. Where the training series are not the landmarks, all
+:math:`\mu_{-i}(x)` are the prediction of the model itself.
 """
 
 from __future__ import annotations

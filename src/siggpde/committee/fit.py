@@ -1,7 +1,4 @@
-"""From standardised series to a committee of views: landmarks, blocks, members by leave-one-out, weights and link.
-
-The link or the recalibration of a committee, from its predictions of left-out series.
-"""
+"""From standardised series to a committee of views: landmarks, views, members by leave-one-out, weights and link."""
 
 from __future__ import annotations
 
@@ -14,13 +11,7 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.committee import LeftOutRecord, Member, ViewCommittee, average_latents
-from siggpde.committee.cost import (
-    MAX_LANDMARKS,
-    affordable,
-    announce,
-    model_size,
-    row_seconds,
-)
+from siggpde.committee.cost import MAX_LANDMARKS, affordable, announce, model_size, row_seconds
 from siggpde.committee.large import COMPARED, LargeFit, choose_landmarks
 from siggpde.committee.link import fit_link
 from siggpde.committee.mixture import NormalMixture, recalibrate
@@ -34,7 +25,7 @@ from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.batch import all_gather_series
 from siggpde.utils.progress import Progress
 from siggpde.views.base import Block, Rows, Standard, View
-from siggpde.views.defaults import KINDS, default_views
+from siggpde.views.kinds import KINDS, default_views
 
 log = logging.getLogger(__name__)
 

@@ -1,12 +1,9 @@
-"""Members of more series than landmarks: one pass over all series, which sums what the regressions need.
-
-Chunks of series on several threads, each of which computes a chunk alone: sums do not depend on their number.
-
-Which series become landmarks, and which decide noise and link where not all do.
+"""Members of more series than landmarks: which series are these, and one pass over all, which sums normal equations.
 
 Up to `count` series all are landmarks. Of more, the others (at least a third of all, at most 6000), predicted as left
 out, decide noise, amplitude and link. Landmarks would flatter: they lie in the span of the kernel. So would series of
-the group of a landmark: groups are drawn as wholes.
+the group of a landmark: groups are drawn as wholes. Chunks of series are computed by several threads, each of which
+computes a chunk alone: sums do not depend on their number.
 """
 
 from __future__ import annotations
@@ -25,7 +22,6 @@ from torch import Tensor
 
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.regression import LeftOut, Normal, Regression, Targets, eigh
-from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.numerics.core import usual_threads
 from siggpde.series import SeriesBatch
@@ -114,7 +110,9 @@ class LargeFit:
         for member, spectrum in zip(
             members, parallel_map(lambda member: eigh(member.normal.precision), members, self._workers), strict=True
         ):
-            rows = member.tuned if ranks.alone else _gathered(ranks, member.tuned, here, len(tuned))
+            rows = member.tuned
+            if not ranks.alone:
+                rows = Rows(*(ranks.all_gather_rows(part, here, len(tuned)) for part in rows))
             fits.append(member.normal.solve(rows, self.targets[tuned], spectrum))
         return fits
 
@@ -174,11 +172,6 @@ def _joined(one: SeriesBatch, other: SeriesBatch) -> SeriesBatch:
     values, lengths, times = (None if a is None or b is None else torch.cat([a, b]) for a, b in pairs)
     assert values is not None
     return SeriesBatch(values, lengths, times)
-
-
-def _gathered(ranks: Ranks, rows: Rows, indices: Tensor, total: int) -> Rows:
-    """The rows of `total` series on all ranks; this one has those of the series at `indices`."""
-    return Rows(*(ranks.all_gather_rows(part, indices, total) for part in rows))
 
 
 def _grids(targets: Targets) -> tuple[float, float]:

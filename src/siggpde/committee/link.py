@@ -28,14 +28,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from siggpde.committee.regression import Targets
+from siggpde.views.base import Learned
 
 _PROBIT = math.pi / 8
 _LAPSE = 0.3
@@ -48,7 +48,7 @@ _OPTIONS = {"maxiter": 200, "maxfun": 400, "ftol": 1e-10, "gtol": 1e-6}
 
 
 @dataclass
-class ClassLink:
+class ClassLink(Learned):
     """A (classes, classes), b (classes,), the usual variance, and the lapse: the share of labels nothing foresees.
 
     `frequencies` (classes,) are those of the training series, and `nothing` the probability that the series tell no
@@ -77,17 +77,10 @@ class ClassLink:
             return chances
         return (1 - self.nothing) * chances + self.nothing * self.frequencies
 
-    def state(self) -> dict[str, Any]:
-        return vars(self).copy()
 
-    def to(self, device: torch.device | str) -> ClassLink:
-        frequencies = None if self.frequencies is None else self.frequencies.to(device)
-        return replace(self, mixing=self.mixing.to(device), offset=self.offset.to(device), frequencies=frequencies)
-
-
-def _chances(mixing: Tensor, offset: Tensor, mean: Tensor, excess: Tensor | None) -> Tensor:
+def _chances(mixing: Tensor, offset: Tensor, mean: Tensor, excess: Tensor) -> Tensor:
     logits = mean @ mixing.T + offset
-    if excess is None or not bool((excess > 0).any()):
+    if not bool((excess > 0).any()):
         return torch.softmax(logits, dim=1)
     classes = len(offset)
     eye = torch.eye(classes, dtype=mixing.dtype, device=mixing.device)

@@ -1,10 +1,8 @@
 """The predictive distribution of numbers: a mixture of the members' normal distributions, its tails recalibrated.
 
-The tails of a regression's predictive distribution, corrected by leave-one-out so that intervals cover as stated.
-
 The tails of a Gaussian mixture F(y) are seldom right. With z = Phi^-1(F(y)), the deviation of y in units of the
 prediction's own spread, left-out series show how z is really distributed: it is modelled as scale times a Student-t
-variable. The recalibrated distribution is
+variable. The recalibrated distribution, whose intervals cover as stated, is
 
     G(y) = T_df(Phi^-1(F(y)) / scale),    g(y) = f(y) t_df(z / scale) / (scale phi(z)),
 

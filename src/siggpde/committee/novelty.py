@@ -1,42 +1,34 @@
-r"""How unusual the facts of a series are: its level, spread, roughness and length (`paths.facts`).
+r"""How unlike the training series a series is: a score, its p-value, and what follows for predictions.
 
-Facts that are positive by nature are taken as logarithms. A fact counts in units of its standard deviation over the
-training series, or of a tenth of its median if that is more (of a level also a tenth of the median spread): where all
-series had 100 points, 99 is no news. In these units a series has two distances, and its score is the larger:
-
-- beyond the range of the training series, in the fact that lies farthest out;
-- to its three nearest training series, the root mean square over all facts, whose logarithm is standardised so that 1
-  is what 1 % of the training series exceed and 0 the median. (5 % exceed 1 in the kernel's part: of series that are not
-  rare in their facts the kernel decides.)
-
-Training series are scored by what the others of another group say.
-
-How unlike the training series a series is: a score, its p-value, and what follows for predictions.
-
-The kernel's part of the score is the predictive variance. With :math:`s_k` that of a target under member k, left-out
-series having the median :math:`c_k` and the width :math:`d_k` (to the 84 % quantile) of :math:`\log s_k`, it is
+The score T of a series is the larger of two. One is the kernel's, the predictive variance: with :math:`s_k` that of a
+target under member k, left-out series having the median :math:`c_k` and the width :math:`d_k` (to the 84 % quantile) of
+:math:`\log s_k`, it is
 
 .. math:: t = \sum_k w_k (\log s_k - c_k) / d_k,
 
-standardised so that 0 is the median of left-out series and 1 what 5 % of them exceed. The score T of a series is the
-larger of this and that of its facts (`committee.novelty`), and
+standardised so that 0 is the median of left-out series and 1 what 5 % of them exceed. The other is that of the facts of
+a series, its levels, spreads, roughness and length (`series.statistics`), positive ones as logarithms. A fact counts in
+units of its standard deviation over the training series, or of a tenth of its median if that is more (of a level also a
+tenth of the median spread): where all series had 100 points, 99 is no news. In these units a series has two distances,
+of which the larger counts:
 
-.. math:: p = (1 + \#\{i : T_i \ge T\}) / (n + 1)
+- beyond the range of the training series, in the fact that lies farthest out;
+- to its three nearest training series of other groups, the root mean square over all facts, whose logarithm is
+  standardised so that 1 is what 1 % of the training series exceed and 0 the median.
 
-its p-value among n left-out training series, to which the new one is joined: with :math:`Q = (K + \lambda)^{-1}` and
-:math:`s = k(X, X) + \lambda - k^T Q k`, a training series has the variance :math:`1 / (Q_{ii} + (Q k)_i^2 / s)`.
+The p-value of a series among n left-out training series, to which it is joined, is
+
+.. math:: p = (1 + \#\{i : T_i \ge T\}) / (n + 1).
+
+With :math:`Q = (K + \lambda W^{-1})^{-1}`, :math:`k = k(X, \text{training})` and
+:math:`s = k(X, X) + \lambda - k^T Q k`, the inverse of the matrix with X has the diagonal
+:math:`Q_{ii} + (Q k)_i^2 / s`, whose inverse is the variance of a left-out target.
 
 M is the largest score of left-out series (of many the 99.9 % quantile; never more than four times the 99 % quantile, so
 that a broken training series does not hide others; at least 1). Few series say little of how far others go, so the
 limit is :math:`H = (1 + 70 / n) M`. Beyond it a prediction is mixed with the class frequencies r,
 
 .. math:: p(c) = \rho \, p_{\mathrm{model}}(c) + (1 - \rho) \, r_c, \qquad \rho = e^{-2 (T - H)_+ / M}.
-
-Training series left out of a regression to which a new series is joined.
-
-With :math:`Q = (K + \lambda W^{-1})^{-1}`, :math:`k = k(X, \text{training})` and
-:math:`s = k(X, X) + \lambda - k^T Q k`, the inverse of the enlarged matrix has the diagonal
-:math:`Q_{ii} + (Q k)_i^2 / s`, whose inverse is the variance of a left-out target.
 """
 
 from __future__ import annotations
@@ -56,7 +48,7 @@ from torch import Tensor
 from siggpde.committee.regression import Regression
 from siggpde.distributed.shard import Shard
 from siggpde.series.statistics import OF_CHANNELS, OF_SERIES, fact_names
-from siggpde.views.base import Rows
+from siggpde.views.base import Learned, Rows
 
 _TENTH = 0.1
 _LEAST_SHARE = 1e-6  # of its median, below which a positive fact is taken as this
@@ -68,7 +60,7 @@ _CHUNK = 512
 
 
 @dataclass(frozen=True)
-class FactScores:
+class FactScores(Learned):
     """Medians, units, and the least and greatest of every fact, four (F,); `least` (F,) is the smallest value of which
     a logarithm is taken, 0 for facts taken as they are. `reference` (m, F) are training series in these units, and
     `middle`, `upper` the median and the 99 % quantile of their distances to each other."""
@@ -112,9 +104,6 @@ class FactScores:
     def _standard(self, near: Tensor) -> Tensor:
         middle, upper = max(self.middle, _LEAST_DISTANCE), max(self.upper, _LEAST_DISTANCE)
         return (near.clamp_min(_LEAST_DISTANCE) / middle).log() / max(math.log(upper / middle), _TENTH)
-
-    def state(self) -> dict[str, Any]:
-        return vars(self).copy()
 
 
 def _least(facts: Tensor) -> Tensor:

@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.views.base import Rows
+from siggpde.views.base import Learned, Rows
 
 NOISES = tuple(10.0 ** (k / 2) for k in range(-10, 5))
-_TIE = 1e-4  # nats a series: of noise levels as good as each other the smaller is taken
+TIE = 1e-4  # nats a series: of noise levels as good as each other the smaller is taken
 _RANK = 1e-9  # eigenvalues of K below this share of the largest carry no digits
 _EXPLAINED = 1e-3  # directions of which the data explain a smaller share are left out of the root of a large member
 _LEFT_OUT = 0.01  # the share of the mean variance of left-out series by which the root of a large member may miss
@@ -61,7 +61,7 @@ class LeftOut:
 
 
 @dataclass
-class Regression:
+class Regression(Learned):
     """alpha (m, outputs), root B (m, r), the noise variance at unit amplitude, and the amplitude sigma².
 
     The root of more than 512 landmarks is in float32: it is most of a model, on disk too. Where the training series are
@@ -78,13 +78,6 @@ class Regression:
         """Mean (n, outputs) and variance (n,) of the latents."""
         explained = (rows.gram @ self.root.to(rows.gram)).square().sum(1)
         return rows.gram @ self.alpha, self.amplitude * (rows.variance - explained).clamp_min(0.0)
-
-    def to(self, device: torch.device | str) -> Regression:
-        counts = None if self.counts is None else self.counts.to(device)
-        return Regression(self.alpha.to(device), self.root.to(device), self.noise, self.amplitude, counts)
-
-    def state(self) -> dict[str, Any]:
-        return vars(self).copy()
 
     @staticmethod
     def from_state(state: Mapping[str, Any]) -> Regression:
@@ -145,7 +138,7 @@ def _best_noise(
             continue
         latent = (variance - amplitude * noise / weights).clamp_min(0.0)
         levels.append(Level(mean, latent, log_density - prior, amplitude * noise))
-        if best is None or score < best[1].score - _TIE:
+        if best is None or score < best[1].score - TIE:
             best = noise, LeftOut(mean, latent, score, log_density, levels), amplitude
     if best is None:
         raise ArithmeticError("no noise level gave finite leave-one-out errors; look for outliers in X and y")

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.recipes import CONSTANT
-from siggpde.views.base import FeatureBlock, Part, rows_of
-from siggpde.views.saved import SavedBlocks, block_state
+from siggpde.views.base import FeatureBlock, Learned, Part, rows_of
+from siggpde.views.kinds import SavedBlocks, block_state
 from siggpde.views.transformers import TransformerBlock
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _FOLDS = 5
 
 
 @dataclass
-class PartWeights:
+class PartWeights(Learned):
     """The weights of a part with p features: its coefficient c_p, W_p (p, outputs) and F_p (p, r), in float32."""
 
     coefficient: float
@@ -51,7 +51,7 @@ class PartWeights:
 
 
 @dataclass
-class FeatureWeights:
+class FeatureWeights(Learned):
     """The posterior of a member in the space of features.
 
     `parts` are its weights by the numbers of the parts among those of all blocks; `constant` (outputs,) and `root` (r,)
@@ -65,14 +65,10 @@ class FeatureWeights:
     amplitude: float
 
     def to(self, device: torch.device | str) -> FeatureWeights:
-        parts = {
-            number: PartWeights(part.coefficient, part.weights.to(device), part.factor.to(device))
-            for number, part in self.parts.items()
-        }
-        return replace(self, parts=parts, constant=self.constant.to(device), root=self.root.to(device))
+        return replace(super().to(device), parts={number: part.to(device) for number, part in self.parts.items()})
 
     def state(self) -> dict[str, Any]:
-        return {**vars(self), "parts": {str(number): vars(part).copy() for number, part in self.parts.items()}}
+        return {**super().state(), "parts": {str(number): part.state() for number, part in self.parts.items()}}
 
     @staticmethod
     def from_state(state: Mapping[str, Any]) -> FeatureWeights:
@@ -132,7 +128,8 @@ def without_series(
         root, exact = _fewer_directions(member, gram, features, used, most_bytes // len(committee.members))
         reduced.append(replace(member, posterior=_reduced(member, root, exact, used, features, centres), norms=None))
         more.append(_missing(member, gram, root, complete))
-    bare = SavedBlocks([block_state(block) for block in blocks], None, _transformers(blocks))
+    transformers = {block.name: block.transformer for block in blocks if isinstance(block, TransformerBlock)}
+    bare = SavedBlocks([block_state(block) for block in blocks], None, transformers)
     for state in bare.states:
         state["centring"] = dict.fromkeys(state["centring"])
     bare_committee = replace(
@@ -196,7 +193,3 @@ def _missing(member: Member, gram: Tensor, root: Tensor, complete: bool) -> Tens
         learned = gram[held][:, others] @ vectors[:, rest] / (share[rest].clamp_min(0.0) + regression.noise).sqrt()
         missing[held] = regression.amplitude * learned.square().sum(1)
     return missing
-
-
-def _transformers(blocks: Sequence[FeatureBlock]) -> dict[str, Any]:
-    return {block.name: block.transformer for block in blocks if isinstance(block, TransformerBlock)}

@@ -1,20 +1,15 @@
-r"""Weights of members from their leave-one-out log densities, without betting on the one that is best by luck.
+r"""Weights of members from their leave-one-out log densities, and left-out predictions that had no part in choosing.
 
 A member's weight is the mean over Bayesian bootstraps of the series of :math:`\propto \exp(n \bar\ell_k / 4)`, where
 :math:`\bar\ell_k` is its bootstrapped mean log density: where few series decide, several members share the weight. (Yao
 et al. 2018 call it pseudo-BMA+; the factor 1/4 is for series that are alike and members that were chosen by them.)
-
 Leave-one-out flatters a view where series come in pairs that only this view sees as alike. So three tenths of the
-weight go to the best members of all families of views, in proportion to :math:`\exp(\min(n, 50) \bar\ell_k / 4)`,
-however many series there are.
+weight go to the best members of all families of views, in proportion to :math:`\exp(\min(n, 50) \bar\ell_k / 4)`.
 
-Left-out predictions of series that had no part in choosing noise and members.
-
-The noise of a member, and the members and their weights, are those with the best leave-one-out predictions: for the
-very series that chose them these predictions flatter. On labels that mean nothing, thirty members at fifteen noise
-levels find something that looks like a rule. So the series are split into folds: noise and weights chosen by the others
-predict those of a fold, each still left out of the regressions themselves. Link and recalibration, which decide how
-sure predictions are, are fitted to these.
+For the series that chose noise, members and weights the leave-one-out predictions of these flatter too: on labels that
+mean nothing, thirty members at fifteen noise levels find something that looks like a rule. So the series are split into
+folds: noise and weights chosen by the others predict those of a fold, each still left out of the regressions
+themselves. Link and recalibration, which decide how sure predictions are, are fitted to these.
 """
 
 from __future__ import annotations
@@ -25,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from siggpde.committee.regression import LeftOut, Targets
+from siggpde.committee.regression import TIE, LeftOut, Targets
 
 _DRAWS = 400
 _TEMPER = 4.0
@@ -78,7 +73,6 @@ def _best_of_families(scores: Tensor, families: Sequence[Hashable], n: int) -> T
 
 
 _FOLDS = 5
-_TIE = 1e-4  # nats a series, as in `committee.regression`
 
 
 @dataclass(frozen=True)
@@ -110,7 +104,7 @@ def nested_folds(
             # As in the fit, of levels as good as each other the first is taken.
             best = 0
             for index, score in enumerate(scores):
-                best = index if score > scores[best] + _TIE else best
+                best = index if score > scores[best] + TIE else best
             chosen.append(left_out.levels[best])
         weights = weigh(torch.stack([level.log_density[others] for level in chosen]), rest)
         kept = weights.nonzero()[:, 0]

@@ -23,7 +23,7 @@ from siggpde.persistence.estimator_schema import check_committee, check_estimato
 from siggpde.persistence.nested import references
 from siggpde.persistence.schema import Place, SchemaError
 from siggpde.series import PathOptions, Preparation, Spectrogram
-from siggpde.views.saved import check_transformers
+from siggpde.views.kinds import check_transformers
 
 if TYPE_CHECKING:
     from siggpde.estimators.base import SeriesEstimator

@@ -19,7 +19,7 @@ from siggpde.numerics import inputs
 from siggpde.numerics.core import limited
 from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.views import TransformerView, View
-from siggpde.views.defaults import KINDS
+from siggpde.views.kinds import KINDS
 
 log = logging.getLogger(__name__)
 Kind = TypeVar("Kind")

@@ -12,7 +12,7 @@ from siggpde.committee.recipes import Recipe
 from siggpde.gp.trainer import History
 from siggpde.plots import style
 from siggpde.plots.inputs import numbers, vector
-from siggpde.views.saved import kinds_of_kernels
+from siggpde.views.kinds import kinds_of_kernels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

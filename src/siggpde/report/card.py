@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from siggpde.committee.recipes import in_words
 from siggpde.report.wording import listed, number, percent
-from siggpde.views.saved import kinds_of_kernels
+from siggpde.views.kinds import kinds_of_kernels
 
 _PAPER = "SigGPDE as published: all words by the PDE of the kernel, the first words as inducing variables, Nadam"
 _OPTIONS = {

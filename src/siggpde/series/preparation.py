@@ -69,14 +69,12 @@ class Preparation:
             time_channel = index
             if spectrogram is not None:
                 raise ValueError("a spectrogram is of evenly sampled series; leave time_channel out")
-        if max_points is not None:
-            check_max_points(max_points)
-            max_points = int(max_points)
+        check_max_points(max_points)
         if spectrogram is not None and not isinstance(spectrogram, Spectrogram):
             raise ValueError(f"spectrogram must be a Spectrogram or None, got {type(spectrogram).__name__}")
         self.time_channel: Final = time_channel
         self.mask: Final = bool(mask)
-        self.max_points: Final = max_points
+        self.max_points: Final = None if max_points is None else int(max_points)
         self.spectrogram: Final = spectrogram
         self.raw_channels: int | None = None
         self.fill: Tensor | None = None
@@ -134,9 +132,7 @@ class Preparation:
         """Settings and everything learned, as plain values."""
         return {
             "options": {
-                "time_channel": self.time_channel,
-                "mask": self.mask,
-                "max_points": self.max_points,
+                **{name: getattr(self, name) for name in ("time_channel", "mask", "max_points")},
                 "spectrogram": None if self.spectrogram is None else self.spectrogram.state(),
             },
             "raw_channels": self.raw_channels,

@@ -109,11 +109,8 @@ class PathTransform:
         self.mean, self.spread = mean_and_spread(partial(self._chunks, batch), ranks)
         self.duration = None
         if batch.times is not None:
-            durations = [
-                chunk.times[:, -1] - chunk.times[:, 0]
-                for chunk in (chunk.hold_last() for chunk in self._chunks(batch))
-                if chunk.times is not None
-            ]
+            held = [chunk.hold_last().times for chunk in self._chunks(batch)]
+            durations = [stamps[:, -1] - stamps[:, 0] for stamps in held if stamps is not None]
             self.duration = ranks.all_gather_rows(torch.cat(durations)).median()
             if not self.duration > 0:
                 self.duration = torch.ones((), dtype=torch.float64)
@@ -186,25 +183,21 @@ class PathTransform:
     def names(self, channels: Sequence[str]) -> tuple[str, ...]:
         """Returns the names of the channels of the path, from those of the series."""
         change = "change of " * self.options.difference
-        path_channels = [change + name for name in channels]
-        if self.options.append == "variation":
-            path_channels += [f"variation of {name}" for name in path_channels]
-        elif self.options.append == "arc":
-            path_channels.append("path length")
-        if self.options.lead_lag:
-            path_channels = [*path_channels, *(f"{name} before" for name in path_channels)]
-        return ("time", *path_channels) if self.options.time else tuple(path_channels)
+        return self._in_order([change + name for name in channels], "variation of {}", "{} before")
 
     def origins(self, channels: Sequence[str]) -> tuple[str, ...]:
         """Returns for every channel of the path its channel of the series; "time" and "path length" are their own."""
-        path_channels = list(channels)
+        return self._in_order(list(channels), "{}", "{}")
+
+    def _in_order(self, names: list[str], variation: str, before: str) -> tuple[str, ...]:
+        """Time, the channels, what is appended, and all but time again where the path has every channel twice."""
         if self.options.append == "variation":
-            path_channels += path_channels
+            names = [*names, *map(variation.format, names)]
         elif self.options.append == "arc":
-            path_channels.append("path length")
+            names = [*names, "path length"]
         if self.options.lead_lag:
-            path_channels += path_channels
-        return ("time", *path_channels) if self.options.time else tuple(path_channels)
+            names = [*names, *map(before.format, names)]
+        return ("time", *names) if self.options.time else tuple(names)
 
     def _checked(self, batch: SeriesBatch) -> SeriesBatch:
         """The batch with contiguous values; a ValueError where values, times or lengths cannot be used."""
@@ -240,10 +233,8 @@ class PathTransform:
     def state(self) -> dict[str, Any]:
         """Everything learned, as plain numbers."""
         learned = {name: getattr(self, name) for name in _LEARNED}
-        return {
-            "options": dict(self.options.__dict__),
-            **{k: None if v is None else v.tolist() for k, v in learned.items()},
-        }
+        values = {name: None if value is None else value.tolist() for name, value in learned.items()}
+        return {"options": vars(self.options).copy(), **values}
 
     @staticmethod
     def from_state(state: dict[str, Any]) -> PathTransform:
@@ -264,10 +255,7 @@ class PathTransform:
         """
         steps = path.diff(dim=1)
         size = steps.abs() if self.options.append == "variation" else steps.norm(dim=2, keepdim=True)
-        return torch.cat(
-            [torch.zeros_like(size[:, :1]) if size.shape[1] else path[:, :1, : size.shape[2]] * 0, size.cumsum(dim=1)],
-            dim=1,
-        )
+        return torch.nn.functional.pad(size.cumsum(dim=1), (0, 0, 1, 0))
 
 
 def _zero_padding(batch: SeriesBatch) -> SeriesBatch:

@@ -5,7 +5,7 @@
 - `kernels`: the untruncated signature kernel by its PDE, of the path or of its lift by a static kernel;
 - `windows` and `window_features`: statistics of signatures over windows of the series, or of its spectrum;
 - `transformers`: features of a transformer of the user's own;
-- `defaults`: which views there are; `saved`: blocks of saved models.
+- `kinds`: which views there are by default; blocks of saved models.
 """
 
 from siggpde.views.base import Block as Block

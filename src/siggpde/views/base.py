@@ -43,8 +43,22 @@ class Part(NamedTuple):
     values: Tensor
 
 
+class Learned:
+    """A dataclass of tensors and plain values that a fit has learned."""
+
+    def state(self) -> dict[str, Any]:
+        """Returns everything by the names of the fields."""
+        return vars(self).copy()
+
+    def to(self, device: torch.device | str) -> Self:
+        """Returns a copy on a device."""
+        moved = copy.copy(self)
+        vars(moved).update({name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)})
+        return moved
+
+
 @dataclass(frozen=True)
-class Centring:
+class Centring(Learned):
     """The mean over the landmarks of every column of the Gram matrix (m,), the mean of these, and the scale s."""
 
     columns: Tensor
@@ -66,9 +80,6 @@ class Centring:
         gram = (rows.gram - means[:, None] - self.columns.to(means) + self.mean) * self.scale
         variance = (rows.variance - 2 * means + self.mean) * self.scale
         return Rows(gram, variance.clamp_min(_SMALLEST_VARIANCE))
-
-    def to(self, device: torch.device | str) -> Centring:
-        return Centring(self.columns.to(device), self.mean, self.scale)
 
 
 class Block(ABC):
@@ -212,7 +223,7 @@ _FURTHEST = 1e5
 
 
 @dataclass(frozen=True)
-class Standard:
+class Standard(Learned):
     """Mean and spread (channels,) of all points of the training series.
 
     Values are rounded to float32, new ones as those of the landmarks, which are saved so, and cut off at 1e5 spreads,
@@ -231,9 +242,6 @@ class Standard:
     def __call__(self, batch: SeriesBatch) -> SeriesBatch:
         values = (batch.values - self.mean.to(batch.values)) / self.spread.to(batch.values)
         return replace(batch, values=values.clamp(-_FURTHEST, _FURTHEST).float().double()).hold_last()
-
-    def to(self, device: torch.device | str) -> Standard:
-        return Standard(self.mean.to(device), self.spread.to(device))
 
 
 def _rounded(values: Tensor) -> Tensor:

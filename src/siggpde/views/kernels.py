@@ -22,7 +22,7 @@ from siggpde.numerics.triton.plan import ROUGH_TOL, PlanRequest, make_plans
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.series.batch import pool
 from siggpde.views.base import Block, Rows, View
-from siggpde.views.paths import channel_scales
+from siggpde.views.paths import channel_scales, path_lengths
 
 _PAIRS_OF_POINTS = 4000
 TOLERANCE = 1e-3  # of which the errors are a hundredth in practice
@@ -203,14 +203,14 @@ class KernelBlock(Block):
         paths = self.transform.paths(pool(batch, self.view.max_points))
         values = paths.values * self.theta.to(paths.values)
         if self.view.bandwidth is None:
-            shrink = (_LONGEST / _path_lengths(values[:, :, 1:])).clamp(max=1.0)[:, None, None]
+            shrink = (_LONGEST / path_lengths(values[:, :, 1:])).clamp(max=1.0)[:, None, None]
             values = torch.cat([values[:, :, :1], values[:, :, 1:] * shrink], dim=2)
         return SeriesBatch(values.contiguous(), paths.lengths)
 
     def _lengths(self, paths: SeriesBatch) -> Tensor:
         """Of the paths (n,), in the Hilbert space of the static kernel."""
         if self.view.bandwidth is None:
-            return _path_lengths(paths.values)
+            return path_lengths(paths.values)
         bandwidth, amplitude = self.scales
         return amplitude * _lifted_lengths(paths.values, bandwidth)
 
@@ -238,10 +238,6 @@ class KernelBlock(Block):
 
 def _ones(x: Tensor, *, lengths: Any = None) -> Tensor:
     return torch.ones(len(x), dtype=torch.float64, device=x.device)
-
-
-def _path_lengths(values: Tensor) -> Tensor:
-    return values.diff(dim=1).norm(dim=2).sum(1)
 
 
 def _lifted_lengths(values: Tensor, bandwidth: float) -> Tensor:

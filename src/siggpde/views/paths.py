@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 import torch
@@ -85,22 +85,17 @@ class PathBlock(FeatureBlock):
 
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
         paths = self.transform.paths(pool(batch, self.view.max_points))
-        values = signature(paths.values * self.theta.to(paths.values), words=self.words, lengths=paths.lengths)
+        scaled = replace(paths, values=paths.values * self.theta.to(paths.values))
+        values = signature(scaled.values, words=self.words, lengths=scaled.lengths)
         norms = values.norm(dim=1, keepdim=True)
-        # A path so long that its signature is out of range has a direction all the same: that of a shorter copy.
-        far = ~torch.isfinite(norms[:, 0])
-        if bool(far.any()):
-            rows = far.nonzero()[:, 0]
-            values, norms = values.clone(), norms.clone()
-            values[rows] = self._shrunk(paths[rows])
-            norms[rows] = values[rows].norm(dim=1, keepdim=True)
+        # A path so long that its signature is out of range has a direction all the same: that of one of length 1000.
+        far = (~torch.isfinite(norms[:, 0])).nonzero()[:, 0]
+        if len(far):
+            long, values, norms = scaled[far], values.clone(), norms.clone()
+            shrink = (1e3 / path_lengths(long.values)).clamp(max=1.0)[:, None, None]
+            values[far] = signature(long.values * shrink, words=self.words, lengths=long.lengths)
+            norms[far] = values[far].norm(dim=1, keepdim=True)
         yield Part(self.view.name, values / norms)
-
-    def _shrunk(self, paths: SeriesBatch) -> Tensor:
-        """Signatures of paths that are shrunk to a length of 1000."""
-        scaled = paths.values * self.theta.to(paths.values)
-        length = scaled.diff(dim=1).norm(dim=2).sum(1)[:, None, None]
-        return signature(scaled * (1e3 / length).clamp(max=1.0), words=self.words, lengths=paths.lengths)
 
     def to(self, device: torch.device | str) -> Self:
         block = super().to(device)
@@ -134,6 +129,11 @@ class PathBlock(FeatureBlock):
         return PathBlock(view, transform, state["theta"], words, landmarks)
 
 
+def path_lengths(values: Tensor) -> Tensor:
+    """The lengths (n,) of paths (n, length, channels) that stand still after their ends."""
+    return values.diff(dim=1).norm(dim=2).sum(1)
+
+
 def channel_scales(paths: SeriesBatch, time_scale: float, path_length: float) -> Tensor:
     """Scales theta (channels,) at which the median length of the paths is `path_length`.
 
@@ -141,6 +141,5 @@ def channel_scales(paths: SeriesBatch, time_scale: float, path_length: float) ->
     """
     weights = torch.ones(paths.channels, dtype=torch.float64, device=paths.values.device)
     weights[0] = time_scale
-    lengths = (paths.values * weights).diff(dim=1).norm(dim=2).sum(dim=1)
-    median = float(lengths.median())
+    median = float(path_lengths(paths.values * weights).median())
     return weights * (path_length / median if median > 0 else 1.0)

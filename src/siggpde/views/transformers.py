@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from siggpde.series import SeriesBatch
-from siggpde.views.base import FeatureBlock, Part, Rows, View
+from siggpde.views.base import FeatureBlock, Learned, Part, Rows, View
 from siggpde.views.window_features import WindowBlock, WindowScaler
 
 _ALIKE = 0.9  # the share of the features of the example in which a transformer must agree with that of the fit
@@ -38,7 +38,7 @@ class TransformerView(View):
 
 
 @dataclass(frozen=True)
-class Example:
+class Example(Learned):
     """The `features` (p,) that a transformer gave for a series of sines of this shape.
 
     A saved model holds no transformer: by this, one that is not that of the fit is noticed.
@@ -68,9 +68,6 @@ class Example:
                 f"the transformer of the view {name!r} is not the one that the model was fitted with: of the features "
                 f"of the same series {int(off.sum())} of {len(off)} differ; give that one as it was after fit"
             )
-
-    def state(self) -> dict[str, Any]:
-        return {"length": self.length, "channels": self.channels, "ragged": self.ragged, "features": self.features}
 
 
 class TransformerBlock(FeatureBlock):

@@ -31,6 +31,7 @@ from siggpde.numerics.windows import (
 from siggpde.numerics.words import word_names
 from siggpde.series.batch import SeriesBatch
 from siggpde.series.statistics import mean_and_spread
+from siggpde.views.base import Learned
 
 _JOINT_CHANNELS = 3  # so many channels are in one path; more are cut into groups
 
@@ -77,8 +78,7 @@ class WindowSettings:
 
     def __post_init__(self) -> None:
         listed = isinstance(self.lifts, list | tuple)
-        unknown = not listed or [lift for lift in self.lifts if lift not in LIFTS]
-        if unknown or not self.lifts or len(set(self.lifts)) < len(self.lifts):
+        if not listed or not self.lifts or len({*self.lifts}.intersection(LIFTS)) < len(self.lifts):
             raise ValueError(f"lifts must be some of {', '.join(LIFTS)}, each once, got {self.lifts!r}")
         least = {"points": 3, "max_dilations": 1, "max_windows": 1, "max_channels": 2, "thresholds": 0}
         for name, minimum in least.items():
@@ -237,14 +237,15 @@ class WindowFeatures:
     @staticmethod
     def from_state(state: dict[str, Any]) -> WindowFeatures:
         views = tuple(
-            FittedView(_view(given["view"]), given["path_scales"], given["thresholds"]) for given in state["views"]
+            FittedView(
+                WindowView(**{**stored["view"], "groups": tuple(map(tuple, stored["view"]["groups"]))}),
+                stored["path_scales"],
+                stored["thresholds"],
+            )
+            for stored in state["views"]
         )
         settings = WindowSettings(**{**state["settings"], "lifts": tuple(state["settings"]["lifts"])})
         return WindowFeatures(settings, state["mean"], state["spread"], dict(state["lift_scales"]), views)
-
-
-def _view(fields: dict[str, Any]) -> WindowView:
-    return WindowView(**{**fields, "groups": tuple(tuple(group) for group in fields["groups"])})
 
 
 def _standardised(batch: SeriesBatch, mean: Tensor, spread: Tensor) -> Tensor:
@@ -343,7 +344,7 @@ _CUT_OFF = 8.0
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _Columns(Learned):
     """Of the features of a block: those that vary, (p,), and their mean and spread (p,)."""
 
     kept: Tensor
@@ -387,13 +388,11 @@ class WindowScaler:
 
     def to(self, device: torch.device | str) -> WindowScaler:
         """The same on a device, which has to be that of the features."""
-        return WindowScaler(
-            tuple(_Columns(c.kept.to(device), c.mean.to(device), c.spread.to(device)) for c in self.columns)
-        )
+        return WindowScaler(tuple(columns.to(device) for columns in self.columns))
 
     def state(self) -> list[dict[str, Tensor]]:
         """Everything learned as tensors; `from_state` is the way back."""
-        return [{"kept": c.kept, "mean": c.mean, "spread": c.spread} for c in self.columns]
+        return [columns.state() for columns in self.columns]
 
     @staticmethod
     def from_state(state: list[dict[str, Any]]) -> WindowScaler:

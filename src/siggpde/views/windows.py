@@ -89,19 +89,21 @@ class WindowsBlock(FeatureBlock):
 
     def keep(self, names: set[str]) -> WindowsBlock | None:
         """The block with the views that give these kernels alone: the others need not be computed."""
-        views, columns, landmarks = [], [], []
+        views, columns, landmarks, centring = [], [], [], {}
         for number, view in enumerate(self.features.views):
             both = slice(2 * number, 2 * number + 2)
             whole, thirds = self.landmarks[both]
             if {whole.name, thirds.name} & names:
                 views.append(view)
                 columns += self.scaler.columns[both]
-                landmarks += whole, thirds
+                for part in (whole, thirds):
+                    landmarks.append(part)
+                    centring[part.name] = self.centring[part.name]
         if not views:
             return None
         features = replace(self.features, views=tuple(views))
         block = WindowsBlock(self.view, features, WindowScaler(tuple(columns)), landmarks)
-        block.centring = {part.name: self.centring[part.name] for part in landmarks}
+        block.centring = centring
         return block
 
     def to(self, device: torch.device | str) -> Self:

@@ -1,18 +1,85 @@
-"""Blocks as plain values and tensors, and back from these and the landmarks when they are first needed."""
+"""The kinds of views: which there are by default, and blocks of every kind from what a model has saved of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from dataclasses import replace
+from typing import Any
 
 import torch
 
-from siggpde.series import SeriesBatch
-from siggpde.views.base import Block, Centring, Part
-from siggpde.views.kernels import KernelBlock
-from siggpde.views.paths import PathBlock
+from siggpde.series import PathOptions, SeriesBatch
+from siggpde.series.transform import Append
+from siggpde.views.base import Block, Centring, Part, View
+from siggpde.views.kernels import KernelBlock, KernelView
+from siggpde.views.paths import PathBlock, PathView
 from siggpde.views.transformers import Example, TransformerBlock
-from siggpde.views.windows import WindowsBlock
+from siggpde.views.window_features import WindowSettings
+from siggpde.views.windows import WindowsBlock, WindowsView, spectrum_bins
+
+KINDS = ("linear", "path", "kernel", "lifted", "windows", "spectrum")
+"""The kinds of views that "auto" stands for."""
+
+_MAX_VARIATION_CHANNELS = 8
+_POINTS = (32, 24, 16)
+_PIVOTS = (300, 150, 75)
+
+
+def default_views(
+    landmarks: SeriesBatch,
+    series: int,
+    kinds: tuple[str, ...] = KINDS,
+    options: PathOptions | None = None,
+    words: int = 2000,
+    seed: int = 0,
+) -> list[View]:
+    """The views of these kinds for `series` training series, of which some are the `landmarks`.
+
+    `options` is the one way in which paths are made, None stands for several; views of paths have at most `words`.
+    Kernels by the PDE have as many points and pivots as their cost model allows: seconds of one core that grow with the
+    number of series, as those of all other views do.
+    """
+    views: list[View] = []
+    if "windows" in kinds:
+        views.append(WindowsView(WindowSettings(seed=seed)))
+    few, many = min(500, words), min(800, words)
+    if "linear" in kinds:
+        views.append(PathView("L", options or PathOptions(), degree=1, words=many, time_scale=2.3))
+    if "path" in kinds:
+        append: Append = "variation" if landmarks.channels <= _MAX_VARIATION_CHANNELS else "arc"
+        ways = (
+            {"given": options}
+            if options is not None
+            else {
+                "base": PathOptions(),
+                "free": PathOptions(base_point=False),
+                f"base {append}": PathOptions(append=append),
+                f"free {append}": PathOptions(base_point=False, append=append),
+            }
+        )
+        views += [PathView(name, way, words=few) for name, way in ways.items()]
+        views.append(PathView("degree 2", options or PathOptions(), degree=2, words=many, time_scale=2.3))
+    bins = spectrum_bins(landmarks) if "spectrum" in kinds else None
+    if bins is not None:
+        views.append(WindowsView(WindowSettings(lifts=("x", "dx"), seed=seed), bins))
+    if "kernel" in kinds:
+        views += _affordable([KernelView("P"), KernelView("P base", base_point=True)], landmarks, series)
+    if "lifted" in kinds:
+        lifted = [KernelView(f"R{factor:g}", bandwidth=factor, time_weight=3.0) for factor in (0.5, 1.0)]
+        views += _affordable(lifted, landmarks, series)
+    return views
+
+
+def _affordable(views: list[KernelView], landmarks: SeriesBatch, series: int) -> list[KernelView]:
+    """The views with as many points and pivots as can be paid for; none where even the fewest are too many."""
+    budget = 1.0 + 2e-3 * series
+    for points in _POINTS:
+        for pivots in (max(len(landmarks), 1), *_PIVOTS):
+            tried = [replace(view, max_points=points, max_pivots=pivots) for view in views]
+            if sum(view.seconds(landmarks, series) for view in tried) <= budget:
+                return tried
+    return []
+
 
 _OF_FEATURES = {"linear": PathBlock, "path": PathBlock, "windows": WindowsBlock, "spectrum": WindowsBlock}
 _OF_KERNELS = {"kernel": KernelBlock, "lifted": KernelBlock}
@@ -20,7 +87,7 @@ _OF_KERNELS = {"kernel": KernelBlock, "lifted": KernelBlock}
 
 def block_state(block: Block) -> dict[str, Any]:
     """The kind of the block, what it learned, and the centring of its kernels by their names."""
-    centring = {name: vars(learned).copy() for name, learned in block.centring.items()}
+    centring = {name: learned.state() for name, learned in block.centring.items()}
     return {"kind": block.kind, "state": block.state(), "centring": centring}
 
 
@@ -60,15 +127,7 @@ class SavedBlocks(Sequence[Block]):
     def __len__(self) -> int:
         return len(self.states)
 
-    @overload
-    def __getitem__(self, index: int) -> Block: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Block]: ...
-
-    def __getitem__(self, index: int | slice) -> Block | Sequence[Block]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
+    def __getitem__(self, index: int) -> Block:  # pyright: ignore[reportIncompatibleMethodOverride] - nobody slices
         block = self._blocks[index]
         if block is None:
             block = block_from_state(self.states[index], self._landmarks, self._transformers)
