@@ -1,9 +1,4 @@
-"""Prediction sets: scores and ranks against the formulas done slowly, coverage, groups, classes of few series.
-
-Conformal intervals: jackknife+ by refits and sorting, coverage, groups, and too few series.
-
-Predictions of new series without each training series, against refits of all members without it.
-"""
+"""Prediction sets, intervals and predictions without a training series, against the formulas done slowly by refits."""
 
 from __future__ import annotations
 
@@ -50,6 +45,14 @@ def fitted(batch: SeriesBatch, targets: Targets, settings: ViewSettings = LINEAR
     return fit_view_committee(batch, targets, settings, Shard(ALONE, len(batch)))
 
 
+def noisy_numbers(n: int, seed: int, points: int = 3) -> tuple[SeriesBatch, Tensor]:
+    """Series and the sum of their points, with errors that have heavy tails."""
+    random = generator(seed)
+    values = torch.randn(n, points, 1, generator=random, dtype=torch.float64)
+    errors = torch.randn(n, generator=random, dtype=torch.float64) ** 3 / 2
+    return SeriesBatch(values), values.sum((1, 2)) + errors
+
+
 def slow_sets(
     committee: ViewCommittee, new: SeriesBatch, level: float, by_class: bool, randomised: bool
 ) -> list[list[bool]]:
@@ -82,8 +85,8 @@ def slow_sets(
                 left_out = link.probabilities(record.mean[i : i + 1], record.variance[i : i + 1])[0].tolist()
                 p = link.probabilities(means[x, i][None], variance[x : x + 1])[0].tolist()
                 counted[g].append(score(left_out, y[i], own_u[i]) >= score(p, c, new_u[x]))
-            each = [sum(actual) / len(actual) for actual in counted.values() if actual]
-            row.append((1 + sum(each)) / (1 + len(each)) > 1 - level + 1e-9)
+            shares = [sum(actual) / len(actual) for actual in counted.values() if actual]
+            row.append((1 + sum(shares)) / (1 + len(shares)) > 1 - level + 1e-9)
         if not randomised:
             row[int(committee.probabilities(new[x : x + 1])[0].argmax())] = True
         sets.append(row)
@@ -97,7 +100,6 @@ def test_sets_are_those_of_refits(grouped: bool, by_class: bool, allow_empty: bo
     batch, y = noisy(24, 3, 1, points=6)
     groups = torch.randperm(24, generator=generator(2)) // 2 if grouped else None
     committee = fitted(batch, Targets(y, 3, None, groups), ViewSettings(kinds=("linear", "path"), words=30))
-    assert isinstance(committee, ViewCommittee)
     new, _ = noisy(5, 3, 3, points=6)
     for level in (0.5, 0.8):
         actual = prediction_sets(committee, new, level, by_class=by_class, allow_empty=allow_empty)
@@ -187,28 +189,12 @@ def test_a_series_has_the_same_set_in_every_batch():
     assert len(new_shares(new, True).unique()) == 40
 
 
-def noisy_conformal_intervals(n: int, seed: int, points: int = 3) -> tuple[SeriesBatch, Tensor]:
-    """Series and the sum of their points, with errors that have heavy tails."""
-    random = generator(seed)
-    values = torch.randn(n, points, 1, generator=random, dtype=torch.float64)
-    errors = torch.randn(n, generator=random, dtype=torch.float64) ** 3 / 2
-    return SeriesBatch(values), values.sum((1, 2)) + errors
-
-
-def fitted_conformal_intervals(batch: SeriesBatch, targets: Targets, settings: ViewSettings = LINEAR) -> ViewCommittee:
-    committee = fit_view_committee(batch, targets, settings, Shard(ALONE, len(batch)))
-    assert isinstance(committee, ViewCommittee)
-    return committee
-
-
 @pytest.mark.parametrize("grouped", [False, True])
 def test_intervals_are_those_of_refits(grouped: bool):
-    batch, y = noisy_conformal_intervals(24, 1, points=6)
+    batch, y = noisy_numbers(24, 1, points=6)
     groups = torch.randperm(24, generator=generator(2)) // 2 if grouped else None
-    committee = fitted_conformal_intervals(
-        batch, Targets(y, None, None, groups), ViewSettings(kinds=("linear", "path"), words=30)
-    )
-    record, (new, _) = committee.left_out, noisy_conformal_intervals(9, 3, points=6)
+    committee = fitted(batch, Targets(y, None, None, groups), ViewSettings(kinds=("linear", "path"), words=30))
+    record, (new, _) = committee.left_out, noisy_numbers(9, 3, points=6)
     _, variance = committee.mean_and_variance(new)
     spread = variance.sqrt() / committee.recalibration.spread
     noise = float(committee.weights @ committee.noise_variances)
@@ -225,22 +211,20 @@ def test_intervals_are_those_of_refits(grouped: bool):
 
 def test_too_few_series_promise_nothing():
     for n, finite in ((8, False), (9, True)):
-        batch, y = noisy_conformal_intervals(n, 4)
-        ends = conformal_intervals(
-            fitted_conformal_intervals(batch, Targets(y, None)), noisy_conformal_intervals(3, 5)[0], 0.9
-        )
+        batch, y = noisy_numbers(n, 4)
+        ends = conformal_intervals(fitted(batch, Targets(y, None)), noisy_numbers(3, 5)[0], 0.9)
         assert bool(torch.isfinite(ends).all()) is finite
         assert bool((ends[:, 0] < ends[:, 1]).all())
 
 
 @pytest.mark.slow
-def test_coverage_is_as_stated_conformal_intervals():
+def test_coverage_of_intervals_is_as_stated():
     """200 resamples: at least 90 % within the error of 200 draws, and little more."""
     covered = 0.0
     for seed in range(200):
-        batch, y = noisy_conformal_intervals(30, 10 * seed)
-        new, truth = noisy_conformal_intervals(20, 10 * seed + 1)
-        ends = conformal_intervals(fitted_conformal_intervals(batch, Targets(y, None)), new, 0.9)
+        batch, y = noisy_numbers(30, 10 * seed)
+        new, truth = noisy_numbers(20, 10 * seed + 1)
+        ends = conformal_intervals(fitted(batch, Targets(y, None)), new, 0.9)
         covered += float(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).double().mean()) / 200
     error = math.sqrt(0.09 * (1 / 30 + 1 / 20) / 200)
     assert 0.9 - 3 * error < covered < 28 / 31 + 3 * error, covered
@@ -259,10 +243,7 @@ def targets_of(n: int, classes: int | None, weighted: bool = False, grouped: boo
 
 
 def fitted_jackknife(length: int, targets: Targets, settings: ViewSettings = QUICK) -> ViewCommittee:
-    batch = SeriesBatch(walks(len(targets), length, 2, 3))
-    committee = fit_view_committee(batch, targets, settings, Shard(ALONE, len(batch)))
-    assert isinstance(committee, ViewCommittee)
-    return committee
+    return fitted(SeriesBatch(walks(len(targets), length, 2, 3)), targets, settings)
 
 
 def closed_form(committee: ViewCommittee, new: SeriesBatch) -> Tensor:

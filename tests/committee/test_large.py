@@ -1,7 +1,4 @@
-"""One pass over more series than landmarks: the same sums with any number of threads and ranks.
-
-Landmarks, and the series that decide noise and link beside them.
-"""
+"""Landmarks of many series, and one pass over all: the same sums with any number of threads and ranks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Mixtures of normal distributions against their definition.
-
-Tails of regressions: deviations of left-out series decide how far off a prediction may be.
-"""
+"""Mixtures of normal distributions against their definition, and their tails, which left-out series decide."""
 
 from __future__ import annotations
 
@@ -62,7 +59,7 @@ def test_levels_that_are_none(level: float):
         mixture().quantiles([0.5, level])
 
 
-WEIGHTS_recalibration = torch.tensor([0.7, 0.3], dtype=torch.float64)
+TWO = torch.tensor([0.7, 0.3], dtype=torch.float64)
 
 
 def mixtures(n: int = 50) -> tuple[torch.Tensor, torch.Tensor]:
@@ -80,16 +77,16 @@ def test_deviations_of_one_normal_are_in_units_of_its_spread():
 def test_quantiles_are_where_the_deviations_are_what_they_should_be():
     means, spreads = mixtures()
     for z in (-6.0, -1.0, 0.0, 0.3, 5.0):
-        y = mixture_quantile(z, means, spreads, WEIGHTS_recalibration)
-        assert torch.allclose(deviations(y, means, spreads, WEIGHTS_recalibration), torch.full_like(y, z), atol=1e-7)
-        below = (WEIGHTS_recalibration[:, None] * torch.special.ndtr((y - means) / spreads)).sum(dim=0)
+        y = mixture_quantile(z, means, spreads, TWO)
+        assert torch.allclose(deviations(y, means, spreads, TWO), torch.full_like(y, z), atol=1e-7)
+        below = (TWO[:, None] * torch.special.ndtr((y - means) / spreads)).sum(dim=0)
         assert torch.allclose(below, torch.full_like(below, stats.norm.cdf(z)), rtol=1e-6)
 
 
 def test_deviations_rise_without_a_jump_however_far_out():
     y = torch.linspace(-200, 200, 4001, dtype=torch.float64)
     means, spreads = torch.tensor([[0.0], [3.0]]).double(), torch.tensor([[1.0], [4.0]]).double()
-    z = deviations(y, means.expand(2, 4001), spreads.expand(2, 4001), WEIGHTS_recalibration)
+    z = deviations(y, means.expand(2, 4001), spreads.expand(2, 4001), TWO)
     assert bool((z.diff() > 0).all()) and bool(torch.isfinite(z).all())
     assert z.diff().max() < 0.2
 
@@ -112,10 +109,10 @@ def test_densities_integrate_to_one_and_match_the_quantiles():
     change = Recalibration(4.0, 0.8)
     y = torch.linspace(-60, 60, 60_001, dtype=torch.float64)
     wide = means.expand(2, len(y)), spreads.expand(2, len(y))
-    logs = torch.distributions.Normal(*wide).log_prob(y) + WEIGHTS_recalibration.log()[:, None]
-    density = change.log_density(logs.logsumexp(dim=0), deviations(y, *wide, WEIGHTS_recalibration)).exp()
+    logs = torch.distributions.Normal(*wide).log_prob(y) + TWO.log()[:, None]
+    density = change.log_density(logs.logsumexp(dim=0), deviations(y, *wide, TWO)).exp()
     step = float(y[1] - y[0])
     assert float(density.sum()) * step == pytest.approx(1.0, abs=1e-3)
     for level in (0.05, 0.5, 0.9):
-        at = float(mixture_quantile(change.z_quantile(level), means, spreads, WEIGHTS_recalibration))
+        at = float(mixture_quantile(change.z_quantile(level), means, spreads, TWO))
         assert float(density[y <= at].sum()) * step == pytest.approx(level, abs=2e-3)

@@ -48,8 +48,7 @@ def test_joined_variances_are_those_of_a_regression_on_one_series_more(weighted:
     fitted, left_out = fit_exact(Rows(everything.gram[:n, :n], everything.variance[:n]), targets)
     record = LeftOutRecord(targets.y, left_out.mean, left_out.variance, left_out.variance[None], None, True)
     actual = _joined(fitted, Rows(everything.gram[n:, :n], everything.variance[n:]), record, 0)[0]
-    counts = torch.ones(n).double() if targets.weights is None else targets.weights
-    noise = fitted.noise * torch.cat([1 / counts, torch.ones(1).double()])
+    noise = fitted.noise * torch.cat([1 / targets.counts, torch.ones(1).double()])
     inverse = torch.linalg.inv(everything.gram + torch.diag(noise))
     expected = fitted.amplitude * (1 / inverse.diagonal()[:n] - noise[:n] + fitted.noise)
     torch.testing.assert_close(actual, expected, rtol=1e-7, atol=1e-10)

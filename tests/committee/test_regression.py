@@ -4,7 +4,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from helpers.random_paths import few
 from helpers.view_data import dense, generator, left_out_one_by_one, random_rows
@@ -28,10 +27,6 @@ def targets_of(n: int, classes: int | None, weighted: bool, seed: int, grouped: 
     return Targets(y, classes, None if weights is None else weights * (n / weights.sum()), groups)
 
 
-def ones(targets: Targets) -> Tensor:
-    return torch.ones(len(targets)).double() if targets.weights is None else targets.weights
-
-
 @pytest.mark.parametrize("noise", SOME_NOISES)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -49,7 +44,7 @@ def test_left_out_is_a_refit_without_the_series(
     torch.testing.assert_close(left_out.variance, slow.variance, rtol=1e-8, atol=1e-8)
     # The amplitude makes the left-out errors as large as their variances say.
     errors = targets.signs() - slow.mean
-    variances = (slow.variance / fitted.amplitude - 0.3 + noise / ones(targets))[:, None]
+    variances = (slow.variance / fitted.amplitude - 0.3 + noise / targets.counts)[:, None]
     assert fitted.amplitude == pytest.approx(float((errors.square() / variances).mean()), rel=1e-8)
 
 
@@ -78,7 +73,7 @@ def test_left_out_of_landmarks_is_a_refit_too(
     new, _ = random_rows(n + 5, 40, 3)
     across = Rows(new.gram[n:, :m], new.variance[n:])
     own = across.gram @ normal.whitening
-    wanted = dense(phi @ phi.T, own @ phi.T, across.variance, targets.signs(), noise, fitted.amplitude, ones(targets))
+    wanted = dense(phi @ phi.T, own @ phi.T, across.variance, targets.signs(), noise, fitted.amplitude, targets.counts)
     mean, variance = fitted.predict(across)
     torch.testing.assert_close(mean, wanted.mean, rtol=1e-7, atol=1e-7)
     torch.testing.assert_close(variance, wanted.variance, rtol=1e-6, atol=1e-8)
@@ -94,7 +89,7 @@ def test_exact_is_the_dense_process(n: int, features: int, classes: int | None, 
     fitted, left_out = fit_exact(rows, targets)
     assert fitted.noise in NOISES and fitted.amplitude > 0 and bool((left_out.variance >= 0).all())
     wanted = dense(
-        rows.gram, across.gram, across.variance, targets.signs(), fitted.noise, fitted.amplitude, ones(targets)
+        rows.gram, across.gram, across.variance, targets.signs(), fitted.noise, fitted.amplitude, targets.counts
     )
     mean, variance = fitted.predict(across)
     torch.testing.assert_close(mean, wanted.mean, rtol=1e-6, atol=1e-6)

@@ -18,7 +18,7 @@ from siggpde.committee.update import Posterior
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.series import SeriesBatch
-from siggpde.views.base import Rows
+from siggpde.views.base import Rows, rows_of
 
 FIRST, ALL = 40, 90
 WEIGHTS = torch.tensor([0.5, 2.0, 1.1], dtype=torch.float64)
@@ -49,15 +49,13 @@ def fitted(classes: int | None, weights: Tensor | None = None, count: int = FIRS
 def brute_force(committee: ViewCommittee, learned: SeriesBatch, y: Tensor, new: SeriesBatch) -> list[tuple[Any, Any]]:
     """Means and variances of every member at new series: ridge regressions on whitened features of all of `learned`."""
     actual = []
-    rows, new_rows, own = committee.rows(learned), committee.rows(new), {}
-    for block in committee.blocks:
-        own |= block.rows()
+    rows, new_rows, landmarks = committee.rows(learned), committee.rows(new), rows_of(committee.blocks)
     outputs = y.double()[:, None]
     if committee.link is not None:
         outputs = 2.0 * torch.nn.functional.one_hot(y, 3).double() - 1
     weights = torch.ones(len(y)).double() if committee.class_weights is None else committee.class_weights[y]
     for member in committee.members:
-        whitening = whitening_of(member.mixed(own).gram)
+        whitening = whitening_of(member.mixed(landmarks).gram)
         phi, mixed = member.mixed(rows).gram @ whitening, member.mixed(new_rows)
         precision = phi.T @ (weights[:, None] * phi) + member.regression.noise * torch.eye(phi.shape[1]).double()
         at = mixed.gram @ whitening

@@ -1,7 +1,4 @@
-"""Weights of members by a Bayesian bootstrap of their left-out series.
-
-Left-out predictions by a choice in which the series itself had no part, against the choice made fold by fold.
-"""
+"""Weights of members by a Bayesian bootstrap of their left-out series, and choices in which a series had no part."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _constants() -> Tensor:
 def batches() -> dict[str, SeriesBatch]:
     """Standardised, as views see them."""
     times = torch.rand(9, 20, generator=generator(4), dtype=torch.float64).cumsum(1)
-    results = {
+    series = {
         "plain": SeriesBatch(walks(9, 20, 2)),
         "ragged": ragged(),
         "one large": SeriesBatch(_one_large()),
@@ -61,7 +61,7 @@ def batches() -> dict[str, SeriesBatch]:
         "alone": SeriesBatch(walks(1, 20, 2, 10)),
         "identical": SeriesBatch(walks(1, 20, 2, 11).repeat(9, 1, 1)),
     }
-    return {name: standardised(batch) for name, batch in results.items()}
+    return {name: standardised(batch) for name, batch in series.items()}
 
 
 def views() -> dict[str, View]:
@@ -102,21 +102,13 @@ def left_out_one_by_one(rows: Rows, targets: Targets, noise: float, amplitude: f
     """Every series predicted by a regression on all those of other groups."""
     n = len(targets)
     groups = list(range(n)) if targets.groups is None else targets.groups.tolist()
-    weights = torch.ones(n).double() if targets.weights is None else targets.weights
-    means, variances = [], []
+    weights, means, variances = targets.counts, [], []
     for i in range(n):
         rest = torch.tensor([j for j in range(n) if groups[j] != groups[i]])
-        results = dense(
-            rows.gram[rest][:, rest],
-            rows.gram[i : i + 1, rest],
-            rows.variance[i : i + 1],
-            targets.signs()[rest],
-            noise,
-            amplitude,
-            weights[rest],
-        )
-        means.append(results.mean)
-        variances.append(results.variance)
+        kernels = rows.gram[rest][:, rest], rows.gram[i : i + 1, rest], rows.variance[i : i + 1]
+        posterior = dense(*kernels, targets.signs()[rest], noise, amplitude, weights[rest])
+        means.append(posterior.mean)
+        variances.append(posterior.variance)
     return Posterior(torch.cat(means), torch.cat(variances))
 
 
