@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from siggpde.explain.counterfactual import (
     Change,
     ClassGoal,
     Donor,
-    NumberGoal,
+    Goal,
     Search,
     class_goal,
     donors_of,
@@ -39,7 +40,10 @@ def find_counterfactual(estimator: Any, x: Any, target: Any, donors: Any, plausi
     raw = _one_series(x, preparation.raw_channels)
     judge = _Judge(estimator)
     before = judge.predictions(raw[None])[0]
-    goal = _goal(estimator, target, before)
+    if hasattr(estimator, "classes_"):
+        goal = class_goal(target, estimator.classes_, before)
+    else:
+        goal = number_goal(target, float(before), estimator.target_shift_, estimator.target_scale_)
     one = estimator._batch(raw[None])
     canvas = _canvas(estimator, raw, one, _donors(estimator, donors, goal))
     canvas.sort_donors()
@@ -54,20 +58,19 @@ class _Judge:
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
-        self.knows = estimator.committee_.novelty is not None
 
     def predictions(self, X: np.ndarray) -> np.ndarray:
         """Returns probabilities (n, classes), or numbers (n,), for series X."""
-        return np.concatenate([self._predictions(part) for part in self._parts(X)])
+        return _in_parts(self._predictions, X)
 
     def p_values(self, X: np.ndarray) -> np.ndarray | None:
         """(n,), or None where the model does not know them."""
-        return np.concatenate([self.estimator.novelty(part) for part in self._parts(X)]) if self.knows else None
+        return None if self.estimator.committee_.novelty is None else _in_parts(self.estimator.novelty, X)
 
     def known_p_values(self, X: np.ndarray) -> np.ndarray:
         """(n,); 1 where the model does not know them."""
-        found = self.p_values(X)
-        return np.ones(len(X)) if found is None else found
+        p = self.p_values(X)
+        return np.ones(len(X)) if p is None else p
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         estimator = self.estimator
@@ -77,9 +80,10 @@ class _Judge:
                 return estimator.committee_.probabilities(batch).cpu().numpy()
             return estimator._in_units(*estimator.committee_.mean_and_variance(batch))[0]
 
-    def _parts(self, X: np.ndarray) -> list[np.ndarray]:
-        rows = max(1, _CHUNK // X[0].size)
-        return [X[start : start + rows] for start in range(0, len(X), rows)]
+
+def _in_parts(judge: Callable[[np.ndarray], np.ndarray], X: np.ndarray) -> np.ndarray:
+    rows = max(1, _CHUNK // X[0].size)
+    return np.concatenate([judge(X[start : start + rows]) for start in range(0, len(X), rows)])
 
 
 def _one_series(x: Any, channels: int) -> np.ndarray:
@@ -103,13 +107,7 @@ def _one_series(x: Any, channels: int) -> np.ndarray:
     return array
 
 
-def _goal(estimator: Any, target: Any, before: np.ndarray) -> ClassGoal | NumberGoal:
-    if hasattr(estimator, "classes_"):
-        return class_goal(target, estimator.classes_, before)
-    return number_goal(target, float(before), estimator.target_shift_, estimator.target_scale_)
-
-
-def _donors(estimator: Any, given: Any, goal: ClassGoal | NumberGoal) -> list[Donor]:
+def _donors(estimator: Any, given: Any, goal: Goal) -> list[Donor]:
     if given is not None:
         return donors_of(estimator._other_batch("donors", given))
     kept, targets = kept_series(estimator.committee_)
@@ -137,7 +135,7 @@ def _canvas(estimator: Any, raw: np.ndarray, one: SeriesBatch, donors: list[Dono
 
 
 def _result(
-    estimator: Any, canvas: Canvas, change: Change, goal: ClassGoal | NumberGoal, before: np.ndarray, judge: _Judge
+    estimator: Any, canvas: Canvas, change: Change, goal: Goal, before: np.ndarray, judge: _Judge
 ) -> Counterfactual:
     """The change, predicted once more, alone."""
     (series,) = canvas.changed([change])
@@ -149,9 +147,8 @@ def _result(
     names = estimator._value_names()
     time = estimator.preparation_.time_channel
     places = np.arange(canvas.points) if time is None else canvas.raw[time % len(canvas.raw)]
-    shown: dict[str, Any] = dict.fromkeys(
-        ("label", "probability_before", "probability_after", "mean_before", "mean_after")
-    )
+    optional = ("label", "probability_before", "probability_after", "mean_before", "mean_after")
+    shown: dict[str, Any] = dict.fromkeys(optional)
     if isinstance(goal, ClassGoal):
         labels = estimator.classes_.tolist()
         shown |= {"label": labels[int(before.argmax())], "target": labels[goal.index]}

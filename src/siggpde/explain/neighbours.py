@@ -17,8 +17,7 @@ from torch import Tensor
 from siggpde.committee.committee import ViewCommittee
 from siggpde.explain.results import Neighbour
 from siggpde.series import SeriesBatch
-from siggpde.views.base import Block, FeatureBlock, Rows
-from siggpde.views.kernels import KernelBlock
+from siggpde.views.base import FeatureBlock, Rows
 
 _CHUNK = 256
 _NEAREST = 2  # of numbers
@@ -63,25 +62,17 @@ def _squared_distances(committee: ViewCommittee, batch: SeriesBatch, variances: 
 
 
 def _landmark_variances(committee: ViewCommittee) -> dict[str, Tensor]:
-    """Returns k(Z, Z) (m,) of every kernel at the landmarks, without their Gram matrix where possible."""
+    """Returns k(Z, Z) (m,) of every kernel at the landmarks, without their Gram matrix."""
     variances: dict[str, Tensor] = {}
     for block in committee.blocks:
-        for name, variance in _raw_variances(block).items():
-            centring = block.centring[name]
+        parts = block.landmarks if isinstance(block, FeatureBlock) else []
+        counts = Counter(part.name for part in parts)
+        raw: dict[str, Any] = dict.fromkeys(counts, 0.0)
+        for part in parts:
+            raw[part.name] = raw[part.name] + part.values.double().square().sum(1) / counts[part.name]
+        for name, centring in block.centring.items():
+            variance = raw.get(name, torch.ones_like(centring.columns))  # kernels without features are normalised
             variances[name] = centring(Rows(centring.columns[:, None].to(variance), variance)).variance
-    return variances
-
-
-def _raw_variances(block: Block) -> dict[str, Tensor]:
-    if isinstance(block, KernelBlock):  # normalised
-        return {name: torch.ones_like(centring.columns) for name, centring in block.centring.items()}
-    if not isinstance(block, FeatureBlock):
-        return {name: rows.variance for name, rows in block.raw().items()}
-    counts = Counter(part.name for part in block.landmarks)
-    variances: dict[str, Any] = {}
-    for part in block.landmarks:
-        more = part.values.double().square().sum(1) / counts[part.name]
-        variances[part.name] = variances.get(part.name, 0.0) + more
     return variances
 
 

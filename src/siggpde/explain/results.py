@@ -297,11 +297,16 @@ class SeriesExplanation(_InUnits, _Result):
     def sentences(self) -> list[str]:
         """The explanation in plain English: the prediction, what speaks for it in one sentence, then a line for every
         stretch of time that matters, every contribution and the main views."""
-        reason = "raised by" if self.probability is None else f"for {self.label}"
+        if self.probability is None:
+            prediction, reason = f"series {self.series}: {self.mean:.4g} ± {self.std:.2g}", "raised by"
+        else:
+            runner_up = f"then {self.runner_up} with {self.runner_up_probability:.3g}"
+            prediction = f"series {self.series}: {self.label} with probability {self.probability:.3g}, {runner_up}"
+            reason = f"for {self.label}"
         sentence = [f"{reason}: {self.sentence}"] if self.sentence else []
         views = [f"in all, {view}" for view in self.views[:_SENTENCE_VIEWS]]
         places = [] if self.segments is None else list(map(str, self.segments.main))
-        return [self._prediction(), *sentence, *places, *map(str, self.contributions), *views]
+        return [prediction, *sentence, *places, *map(str, self.contributions), *views]
 
     def __str__(self) -> str:
         return "\n  ".join(self.sentences)
@@ -316,14 +321,6 @@ class SeriesExplanation(_InUnits, _Result):
         if self.mean is None:
             raise ValueError("classes have no units; only the explanation of a number can be shifted and scaled")
         return super().in_units(scale, shift)
-
-    def _prediction(self) -> str:
-        if self.probability is None:
-            return f"series {self.series}: {self.mean:.4g} ± {self.std:.2g}"
-        return (
-            f"series {self.series}: {self.label} with probability {self.probability:.3g}, "
-            f"then {self.runner_up} with {self.runner_up_probability:.3g}"
-        )
 
 
 def read_terms(contributions: Sequence[Contribution], views: Sequence[Contribution]) -> list[str]:

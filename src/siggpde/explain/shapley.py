@@ -303,7 +303,10 @@ def add_up(terms: Terms, cuts: CutSeries, pieces: list[int], plans: Plans) -> tu
     weights = cuts.weights(torch.tensor(pieces, dtype=torch.int64, device=numbers.device))
     length, channels = cuts.one.values.shape[1:]
     chunks = numbers.split(max(1, min(_LARGEST_CHUNK, _LARGEST_BATCH // (length * channels))))
-    around = cuts.next_to(pieces, numbers) if len(chunks) == 1 and pieces else None
+    around = None
+    if len(chunks) == 1 and pieces:  # the cut series after and then those before every piece, as places in `numbers`
+        both = torch.cat([part[:, pieces] for part in cuts.around()])
+        around = torch.searchsorted(numbers, both.T.contiguous())
     means = []
     for some in chunks:
         seen, states = terms.prepare(cuts.series(some)), States(*cuts.kept(some))
@@ -421,12 +424,6 @@ class CutSeries(NamedTuple):
         after = torch.where(ranks == pieces - 1, self.inner, first + ranks + 1)
         before = torch.where(ranks == 0, self.inner + 1 + self.used[:IN_VARIANCES, None], first + ranks)
         return after, before
-
-    def next_to(self, pieces: Sequence[int], numbers: Tensor) -> Tensor:
-        """Returns the cut series after and then those before some pieces, (pieces, 2 permutations), as places in
-        ascending `numbers`."""
-        both = torch.cat([part[:, list(pieces)] for part in self.around()])
-        return torch.searchsorted(numbers, both.T.contiguous())
 
     def weights(self, pieces: Tensor) -> Tensor:
         """Returns the coefficients (pieces, cut series) of the credits of some pieces, their means over the first
