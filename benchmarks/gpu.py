@@ -30,6 +30,7 @@ from siggpde.gp.likelihoods import Softmax
 from siggpde.gp.phases import NaturalGradients, PaperSchedule
 from siggpde.numerics import backend, triton
 from siggpde.numerics import reference as operations
+from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.inputs import row_mask
 from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
 from siggpde.numerics.words import words_up_to
@@ -91,12 +92,14 @@ def checks(device: torch.device, length: int) -> list[Check]:
         "diagonal": results(operations.diagonal(a, lengths, plain, False, True), a),
         "log diagonal": results(operations.diagonal(a, lengths, plain, True, True), a),
         "fd": results(operations.diagonal(a, lengths, KernelSettings(None, 1), False, True), a),
-        "gram": results(operations.gram(a, lengths, b, None, None, plain, True), a, b),
-        "symmetric gram": results(operations.gram(a, lengths, None, None, None, plain, True), a),
+        "gram": results(operations.gram(Pairs(a, lengths, b, settings=plain), True), a, b),
+        "symmetric gram": results(operations.gram(Pairs(a, lengths, settings=plain), True), a),
         "scales": [scaled.detach(), torch.autograd.grad(scaled.sum(), log_theta)[0]],
         "rbf diagonal": results(operations.diagonal(a, lengths, rbf, False, True), a, h, amplitude),
-        "rbf gram": results(operations.gram(a, lengths, b, None, None, rbf, True), a, b, h, amplitude),
-        "normalised gram": results(operations.gram(a, lengths, b, None, (norms[0], norms[1]), plain, True), a, b),
+        "rbf gram": results(operations.gram(Pairs(a, lengths, b, settings=rbf), True), a, b, h, amplitude),
+        "normalised gram": results(
+            operations.gram(Pairs(a, lengths, b, norms=(norms[0], norms[1]), settings=plain), True), a, b
+        ),
         "signature": results(operations.chen_signature(a, row_mask(a, lengths), listed), a),
     }
     wanted["diagonal, one pass"] = [*operations.diagonal_with_gradient(x64, lengths, plain, False)]

@@ -28,7 +28,8 @@ from siggpde import (
     words,
 )
 from siggpde.numerics import gradients, reference
-from siggpde.numerics.goursat import LEGENDRE, boundary, solve_pairs
+from siggpde.numerics.autograd import Pairs
+from siggpde.numerics.goursat import LEGENDRE, boundary, solve_goursat
 from siggpde.numerics.gradients import (
     augmented_gradient,
     augmented_gradients,
@@ -91,9 +92,9 @@ def test_the_native_gradient_is_autograd_through_the_reference(x: Tensor):
         a, b = leaf(x), leaf(y)
         wanted = gradient(reference.diagonal(a, None, plain, False, True), a)
         assert agree(gradient(signature_kernel_diag(a, **settings), a), wanted, 1e-8)
-        wanted = gradient(reference.gram(a, None, b, None, None, plain, True), a, b)
+        wanted = gradient(reference.gram(Pairs(a, y=b, settings=plain), True), a, b)
         assert agree(gradient(signature_kernel(a, b, **settings), a, b), wanted, 1e-8)
-        wanted = gradient(reference.gram(a, None, None, None, None, plain, True), a)
+        wanted = gradient(reference.gram(Pairs(a, settings=plain), True), a)
         assert agree(gradient(signature_kernel(a, **settings), a), wanted, 1e-8)
 
 
@@ -276,7 +277,7 @@ def increments(seed: int, length: int) -> torch.Tensor:
 
 
 def kernel(dx: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-    return solve_pairs(dx[None], dy[None], LEGENDRE, False)[0]
+    return solve_goursat((dx @ dy.T)[None], LEGENDRE)[0]
 
 
 def test_a_localised_impulse_changes_one_channel_of_one_increment():
@@ -323,12 +324,12 @@ def test_the_boundary_is_one_on_both_axes():
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     dx, dy = (torch.stack([increments(seed + i, 5) for i in range(3)]) for seed in (8, 20))
     grad = torch.tensor([1.0, -2.0, 0.5]).double()
-    wanted = [rule(dx, dy, grad, LEGENDRE) for rule in (variation_gradients, augmented_gradients)]
+    wanted = [rule(LEGENDRE, grad, dx, dy) for rule in (variation_gradients, augmented_gradients)]
     for name, size in (("_CELLS_AT_ONCE", 30), ("_CELLS_EVALUATED_AT_ONCE", 11)):
         monkeypatch.setattr(gradients, name, size)
     monkeypatch.setattr(gradients, "_DIRECTIONS_AT_ONCE", 3)
     for rule, (of_x, of_y) in zip((variation_gradients, augmented_gradients), wanted, strict=True):
-        again = rule(dx, dy, grad, LEGENDRE)
+        again = rule(LEGENDRE, grad, dx, dy)
         torch.testing.assert_close(again[0], of_x, rtol=1e-13, atol=1e-15)
         torch.testing.assert_close(again[1], of_y, rtol=1e-13, atol=1e-15)
 

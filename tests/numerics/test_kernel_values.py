@@ -19,6 +19,7 @@ from helpers.random_paths import FAMILIES, batches, brownian, few, generator, ma
 from siggpde import signature, signature_kernel, signature_kernel_diag
 from siggpde.datasets import load_dataset
 from siggpde.numerics import reference
+from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.goursat import LEGENDRE, empty_cells, solve_goursat, split_increments
 from siggpde.numerics.static_kernels import KernelSettings
 from siggpde.numerics.words import count_up_to
@@ -213,7 +214,7 @@ def rounding(x: Tensor) -> float:
     steps = split_increments(x, None, LEGENDRE)
     rho = steps @ steps.transpose(1, 2)
     cells = empty_cells(rho, LEGENDRE.degree)
-    end = solve_goursat(rho, LEGENDRE.degree, LEGENDRE.powers, cells=cells)
+    end = solve_goursat(rho, LEGENDRE, cells=cells)
     along = torch.cat([cells.corner.diagonal(dim1=1, dim2=2), end[:, None]], 1)
     return 1e-13 + 1e-15 * float((along.cummax(1).values / along).max()) ** 2
 
@@ -236,8 +237,8 @@ def test_the_tolerance_is_kept_by_gram_matrices(family: str, size: float):
     for seed, (length, channels) in enumerate([(5, 2), (18, 1), (12, 3)]):
         x = make(family, seed, 2, length, channels, size)
         y = torch.cat([make(name, seed + 9, 1, 7, channels, scale) for name, scale in others])
-        symmetric = reference.gram(x, None, None, None, None, KernelSettings(), True)
-        cross = reference.gram(x, None, y, None, None, KernelSettings(), True)
+        symmetric = reference.gram(Pairs(x), True)
+        cross = reference.gram(Pairs(x, y=y), True)
         of_x, of_y = symmetric.diagonal().sqrt(), reference.diagonal(y, None, KernelSettings(), False, True).sqrt()
         allowed = max(rounding(x), rounding(y))
         for tol in TOLERANCES:
@@ -265,8 +266,8 @@ def test_finite_differences_are_those_of_the_reference(family: str, refine: int)
     got = signature_kernel_diag(x, solver="fd", refine=refine, log=True)
     assert torch.allclose(got, wanted.log(), rtol=1e-12, atol=1e-13)
     got = signature_kernel(x, y, solver="fd", refine=refine)
-    assert torch.allclose(got, reference.gram(x, None, y, None, None, plain, True), rtol=1e-13, atol=1e-13)
-    symmetric = reference.gram(x, None, None, None, None, plain, True)
+    assert torch.allclose(got, reference.gram(Pairs(x, y=y, settings=plain), True), rtol=1e-13, atol=1e-13)
+    symmetric = reference.gram(Pairs(x, settings=plain), True)
     assert torch.allclose(signature_kernel(x, solver="fd", refine=refine), symmetric, rtol=1e-13, atol=1e-13)
 
 

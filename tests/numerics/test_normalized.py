@@ -12,6 +12,7 @@ from helpers.lifted_paths import as_reference, paths, seeds
 from helpers.random_paths import generator, make, modest
 from siggpde import signature_kernel, signature_kernel_diag
 from siggpde.numerics import reference
+from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.static_kernels import KernelSettings
 
 STATIC: list[dict[str, Any]] = [{}, {"static": "rbf", "bandwidth": 0.8, "amplitude": 1.5}, {"static": "matern12"}]
@@ -60,7 +61,7 @@ def test_long_paths_do_not_overflow(length: float):
     assert bool((got.abs() <= 1 + 1e-6).all())
     of_x, of_y = (signature_kernel_diag(z, log=True) / 2 for z in (x, y))
     if length <= 300:
-        wanted = reference.gram(x, None, y, None, (of_x, of_y), KernelSettings(), False)
+        wanted = reference.gram(Pairs(x, y=y, norms=(of_x, of_y)), False)
         torch.testing.assert_close(got, wanted, rtol=0, atol=1e-7)
     straight = torch.linspace(0, 1, 30).double()[None, :, None] * length
     torch.testing.assert_close(
@@ -121,5 +122,5 @@ def test_reference_agrees_for_lifted_paths():
     settings = {"static": "rational_quadratic", "bandwidth": 0.8, "amplitude": 1.5, "alpha": 2.0}
     x, y = paths(10, 4, 7, 2), paths(11, 3, 6, 2)
     of_x, of_y = (signature_kernel_diag(z, log=True, **settings) / 2 for z in (x, y))
-    wanted = reference.gram(x, None, y, None, (of_x, of_y), KernelSettings(as_reference(settings)), False)
+    wanted = reference.gram(Pairs(x, y=y, norms=(of_x, of_y), settings=KernelSettings(as_reference(settings))), False)
     torch.testing.assert_close(signature_kernel(x, y, normalize=True, **settings), wanted, rtol=0, atol=1e-8)

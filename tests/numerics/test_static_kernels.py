@@ -20,6 +20,7 @@ from siggpde import (
     signature_kernel_diag_scales,
 )
 from siggpde.numerics import reference
+from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.static_kernels import KernelSettings, check_static
 
 
@@ -61,7 +62,7 @@ def test_native_and_reference_agree(
     lift = as_reference(settings)
     of_x = reference.diagonal(x, lengths, KernelSettings(lift), False, False)
     of_y = reference.diagonal(y, None, KernelSettings(lift), False, False)
-    wanted = reference.gram(x, lengths, y, None, None, KernelSettings(lift), False)
+    wanted = reference.gram(Pairs(x, lengths, y, settings=KernelSettings(lift)), False)
     dtype, allowed = (torch.float32, 2e-4) if single else (torch.float64, 1e-8)
     x, y = x.to(dtype), y.to(dtype)
     got = signature_kernel(x, y, lengths=lengths, **settings)
@@ -77,7 +78,7 @@ def test_native_and_reference_agree(
 def test_finite_differences_are_those_of_the_reference(refine: int):
     x, y = paths(3, 9, 7, 2), paths(4, 4, 5, 2)
     settings = {"static": "rbf", "bandwidth": 1.5, "amplitude": 0.8}
-    wanted = reference.gram(x, None, y, None, None, KernelSettings(as_reference(settings), refine), False)
+    wanted = reference.gram(Pairs(x, y=y, settings=KernelSettings(as_reference(settings), refine)), False)
     got = signature_kernel(x, y, solver="fd", refine=refine, **settings)
     torch.testing.assert_close(got, wanted, rtol=1e-13, atol=1e-13)
 
@@ -88,7 +89,7 @@ def test_the_tolerance_is_kept(name: str, tol: float):
     x = paths(5, 16, 20, 3).cumsum(1) * 0.4
     for amplitude in (0.5, 1.5):
         settings = {"static": name, "bandwidth": 1.2, "amplitude": amplitude}
-        wanted = reference.gram(x, None, None, None, None, KernelSettings(as_reference(settings), -1, tol), False)
+        wanted = reference.gram(Pairs(x, settings=KernelSettings(as_reference(settings), -1, tol)), False)
         size = (wanted.diagonal()[:, None] * wanted.diagonal()).sqrt()
         assert bool(((signature_kernel(x, tol=tol, **settings) - wanted).abs() <= tol * size).all())
         k = signature_kernel_diag(x, tol=tol, **settings)

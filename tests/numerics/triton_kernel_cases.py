@@ -25,7 +25,8 @@ from siggpde import (
 from siggpde.numerics import native as native_operations
 from siggpde.numerics import reference
 from siggpde.numerics import triton as launch
-from siggpde.numerics.goursat import solve_goursat
+from siggpde.numerics.autograd import Pairs
+from siggpde.numerics.goursat import Scheme, solve_goursat
 from siggpde.numerics.static_kernels import KernelSettings
 from siggpde.numerics.triton import operations as fast
 from siggpde.numerics.triton import solve
@@ -82,12 +83,12 @@ def test_gram_matrices_and_their_gradients(dtype: torch.dtype, settings: dict[st
     lengths: dict[str, Any] = {"lengths": [3, 2], "y_lengths": LENGTHS}
     got = with_gradients(signature_kernel(x, y, **lengths, **settings), x, y)
     a, b = leaf(x), leaf(y)
-    value = reference.gram(a, torch.tensor([3, 2]), b, torch.tensor(LENGTHS), None, exactly(settings), True)
+    value = reference.gram(Pairs(a, torch.tensor([3, 2]), b, torch.tensor(LENGTHS), settings=exactly(settings)), True)
     assert worst(got, with_gradients(value, a, b)) < (EPS[dtype] if settings is FD else 1e-4)
     both = torch.tensor(LENGTHS)
     got = with_gradients(signature_kernel(y, lengths=both, **settings), y)
     assert torch.equal(got[0], got[0].T)
-    assert worst(got, with_gradients(reference.gram(b, both, b, both, None, exactly(settings), True), b)) < (
+    assert worst(got, with_gradients(reference.gram(Pairs(b, both, b, both, settings=exactly(settings)), True), b)) < (
         EPS[dtype] if settings is FD else 1e-4
     )
 
@@ -99,7 +100,7 @@ def one_grid(scheme: int, dtype: torch.dtype) -> tuple[tuple[Tensor, ...], tuple
     value, of_x, of_y = solve.Grids(x, y, scheme, False).differentiate(torch.full((1,), 0.5, dtype=dtype), True)
     a, b = leaf(dx), leaf(dy)
     degree = SCHEME_DEGREE[scheme]
-    exact = solve_goursat(a @ b.transpose(1, 2), degree, 2 if scheme == 0 else 2 * degree + 4)
+    exact = solve_goursat(a @ b.transpose(1, 2), Scheme(degree, 2 if scheme == 0 else 2 * degree + 4, 0))
     assert of_y is not None
     return (value, of_x.transpose(1, 2), of_y.transpose(1, 2)), with_gradients(exact, a, b)
 

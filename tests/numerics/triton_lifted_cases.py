@@ -26,6 +26,7 @@ from siggpde import (
 )
 from siggpde.numerics import native, reference
 from siggpde.numerics import triton as launch
+from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
 from siggpde.numerics.triton import cell, grid, operations, solve
 
@@ -84,7 +85,9 @@ def test_gram_matrices_and_their_gradients(
     def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
         x, h, a = leaf(points, dtype), leaf(0.7), leaf(amplitude)
         y, lengths = (None, None) if symmetric else (leaf(others, dtype), OTHERS)
-        value = ops.gram(x, RAGGED, y, lengths, None, KernelSettings(StaticKernel("rbf", h, a, 1.0), *solver), True)
+        value = ops.gram(
+            Pairs(x, RAGGED, y, lengths, settings=KernelSettings(StaticKernel("rbf", h, a, 1.0), *solver)), True
+        )
         return with_gradients(value, x, h, a, *([] if y is None else [y]))
 
     agree(compute, dtype, solver)
@@ -128,7 +131,7 @@ def test_normalised_gram_matrices_and_their_gradients(
         norm = ops.diagonal(x, lengths, KernelSettings(lift, *solver), True, True) / 2
         other = norm if y is None else ops.diagonal(y, OTHERS, KernelSettings(lift, *solver), True, True) / 2
         assert float(norm.detach().max()) > 1  # k > e², so that there is something to rescale
-        value = ops.gram(x, lengths, y, OTHERS, (norm, other), KernelSettings(lift, *solver), True)
+        value = ops.gram(Pairs(x, lengths, y, OTHERS, (norm, other), KernelSettings(lift, *solver)), True)
         parameters = [] if lift is None else [lift.bandwidth, lift.amplitude]
         return with_gradients(value, x, *([] if y is None else [y]), *parameters)
 
@@ -144,7 +147,9 @@ def test_normalised_gram_matrices_beyond_range():
         y = leaf(8000.0 * torch.arange(14.0).double()[None, :, None])
         of_x, of_y = (ops.diagonal(v, None, KernelSettings(None, *FD), True, True) / 2 for v in (x, y))
         assert min(float(of_x.detach()), float(of_y.detach())) > 355
-        return with_gradients(ops.gram(x, None, y, None, (of_x, of_y), KernelSettings(None, *FD), True), x, y)
+        return with_gradients(
+            ops.gram(Pairs(x, y=y, norms=(of_x, of_y), settings=KernelSettings(None, *FD)), True), x, y
+        )
 
     assert worst(compute(operations), compute(reference)) < 1e-12
 
@@ -200,9 +205,9 @@ def test_grids_of_several_bands_and_segments(monkeypatch: pytest.MonkeyPatch, lo
             value = ops.diagonal(x, lengths, KernelSettings(static, *FD), log, True)
         elif log:
             norm = torch.full((2,), 0.5).double()
-            value = ops.gram(x, lengths, x, lengths, (norm, norm), KernelSettings(static, *FD), True)
+            value = ops.gram(Pairs(x, lengths, x, lengths, (norm, norm), KernelSettings(static, *FD)), True)
         else:
-            value = ops.gram(x, lengths, None, None, None, KernelSettings(static, *FD), True)
+            value = ops.gram(Pairs(x, lengths, settings=KernelSettings(static, *FD)), True)
         return with_gradients(value, x, h, a)
 
     agree(compute, torch.float64, FD)

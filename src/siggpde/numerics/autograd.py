@@ -63,6 +63,28 @@ class _OnceDifferentiable(torch.autograd.Function):
         raise RuntimeError(SECOND_DERIVATIVE_MESSAGE)
 
 
+def with_gradients(
+    values: Callable[..., Tensor], gradients: Callable[..., Any], *tensors: Tensor | None, keep_value: bool = False
+) -> Tensor:
+    """values(*tensors), whose gradients in the tensors are gradients(grad, *tensors), with the value behind if kept."""
+    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
+        return _WithGradients.apply(values, gradients, keep_value, *tensors)  # pyright: ignore[reportReturnType]
+    return values(*tensors)
+
+
+class _WithGradients(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Any, gradients: Any, keep_value: bool, *tensors: Tensor | None) -> Tensor:
+        value = values(*tensors)
+        ctx.save_for_backward(*tensors, *([value] if keep_value else []))
+        ctx.gradients = gradients
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return None, None, None, *once_differentiable(ctx.gradients, grad, *ctx.saved_tensors)
+
+
 Norms = tuple[Tensor, Tensor]
 DiagonalPass = Callable[[Tensor, Tensor | None, KernelSettings, bool], tuple[Tensor, Tensor, Tensor | None]]
 """From (x, lengths, settings, log): k(X, X) or its logarithm (n,), its gradient in x, and with a static kernel that in
@@ -119,14 +141,18 @@ _apply_diagonal: Any = super(torch.autograd.Function, _Diagonal).apply  # pyrigh
 
 
 class Pairs(NamedTuple):
-    """The arguments of a Gram matrix (n, m). y None means x; values are divided by the exponentials of `norms`."""
+    """The arguments of a Gram matrix (n, m); y None means x.
+
+    With `norms`, logarithms h (n,) and h' (m,), values are divided by their exponentials; k itself may then be out of
+    range, and x and y are float64.
+    """
 
     x: Tensor
-    x_lengths: Tensor | None
-    y: Tensor | None
-    y_lengths: Tensor | None
-    norms: Norms | None
-    settings: KernelSettings
+    x_lengths: Tensor | None = None
+    y: Tensor | None = None
+    y_lengths: Tensor | None = None
+    norms: Norms | None = None
+    settings: KernelSettings = KernelSettings()
 
 
 GramValues = Callable[[Pairs], Tensor]
@@ -139,32 +165,15 @@ def gram(values: GramValues, gradients: GramGradients, pairs: Pairs) -> Tensor:
     """k(X_i, Y_j) (n, m), plain or normalised, with a graph."""
     static = pairs.settings.static
     parameters = (None, None) if static is None else static.tensors
-    return _Gram.apply(pairs.x, pairs.y, *(pairs.norms or (None, None)), *parameters, values, gradients, pairs)  # pyright: ignore[reportReturnType]
 
+    def pull_back(grad: Tensor, x: Tensor, y: Any, norm_x: Any, norm_y: Any, *rest: Any) -> tuple[Any, ...]:
+        bandwidth, amplitude, *value = rest
+        norms = None if norm_x is None else (norm_x, norm_y)
+        of_x, of_y, of_logarithms = gradients(pairs._replace(x=x, y=y, norms=norms), grad)
+        of_norms = (-(grad * value[0]).sum(1), -(grad * value[0]).sum(0)) if value else (None, None)
+        if of_logarithms is None:
+            return of_x, of_y, *of_norms, None, None
+        return of_x, of_y, *of_norms, *per_parameter(of_logarithms, bandwidth, amplitude)
 
-class _Gram(torch.autograd.Function):
-    @staticmethod
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, x: Tensor, y: Any, norm_x: Any, norm_y: Any, bandwidth: Any, amplitude: Any, values: GramValues,
-        gradients: GramGradients, pairs: Pairs,
-    ) -> Tensor:  # fmt: skip
-        value = values(pairs)
-        ctx.save_for_backward(x, y, norm_x, norm_y, bandwidth, amplitude, None if pairs.norms is None else value)
-        ctx.call = gradients, pairs.x_lengths, pairs.y_lengths, pairs.settings
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return *once_differentiable(_gram_gradients, grad, *ctx.saved_tensors, ctx.call), None, None, None
-
-
-def _gram_gradients(
-    grad: Tensor, x: Tensor, y: Any, norm_x: Any, norm_y: Any, bandwidth: Any, amplitude: Any, value: Any, call: Any
-) -> tuple[Any, ...]:
-    gradients, x_lengths, y_lengths, settings = call
-    norms = None if norm_x is None else (norm_x, norm_y)
-    of_x, of_y, of_logarithms = gradients(Pairs(x, x_lengths, y, y_lengths, norms, settings), grad)
-    of_norms = (None, None) if norms is None else (-(grad * value).sum(1), -(grad * value).sum(0))
-    if of_logarithms is None:
-        return of_x, of_y, *of_norms, None, None
-    return of_x, of_y, *of_norms, *per_parameter(of_logarithms, bandwidth, amplitude)
+    tensors = pairs.x, pairs.y, *(pairs.norms or (None, None)), *parameters
+    return with_gradients(lambda *_: values(pairs), pull_back, *tensors, keep_value=pairs.norms is not None)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import native, reference, triton
-from siggpde.numerics.autograd import Norms, refuse_transforms
+from siggpde.numerics.autograd import Pairs, refuse_transforms
 from siggpde.numerics.core import core, core_error, requested_backend
 from siggpde.numerics.inputs import RequestedWords
 from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
@@ -61,15 +61,8 @@ class Operations(Protocol):
         """k (n,), or log k, of the paths scaled by theta (d,), and its gradient in log theta (n, d)."""
         ...
 
-    def gram(
-        self, x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, norms: Norms | None,
-        settings: KernelSettings, differentiable: bool,
-    ) -> Tensor:  # fmt: skip
-        """k(X_i, Y_j) (n, m); y None means x.
-
-        With `norms`, logarithms h (n,) and h' (m,), k(X_i, Y_j) exp(-h_i - h'_j), where k itself may be out of range;
-        x and y are then float64.
-        """
+    def gram(self, pairs: Pairs, differentiable: bool) -> Tensor:
+        """k(X_i, Y_j) (n, m), or with norms k(X_i, Y_j) exp(-h_i - h'_j)."""
         ...
 
     def signature(self, x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:

@@ -75,20 +75,28 @@ def cell_tables(degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
     return keep, swap, lift
 
 
-def cell_matrices(rho: Tensor, degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
+class Scheme(NamedTuple):
+    """Degree of the edges, powers of rho kept, and pieces of every segment (0: as many as make them short)."""
+
+    degree: int
+    powers: int
+    pieces: int
+
+
+def cell_matrices(rho: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor, Tensor]:
     """E (..., m, m), F (..., m, m) and g (..., m) at every rho (...)."""
-    exponents = torch.arange(powers + 1, device=rho.device)
-    return _combine(rho.unsqueeze(-1) ** exponents, degree, powers)
+    exponents = torch.arange(scheme.powers + 1, device=rho.device)
+    return _combine(rho.unsqueeze(-1) ** exponents, scheme)
 
 
-def cell_matrix_slopes(rho: Tensor, degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
+def cell_matrix_slopes(rho: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor, Tensor]:
     """The derivatives of E, F and g in rho, in the same shapes."""
-    exponents = torch.arange(powers + 1, device=rho.device)
-    return _combine(exponents * rho.unsqueeze(-1) ** (exponents - 1).clamp(min=0), degree, powers)
+    exponents = torch.arange(scheme.powers + 1, device=rho.device)
+    return _combine(exponents * rho.unsqueeze(-1) ** (exponents - 1).clamp(min=0), scheme)
 
 
-def _combine(monomials: Tensor, degree: int, powers: int) -> tuple[Tensor, Tensor, Tensor]:
-    keep, swap, lift = (table.to(monomials) for table in cell_tables(degree, powers))
+def _combine(monomials: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor, Tensor]:
+    keep, swap, lift = (table.to(monomials) for table in cell_tables(scheme.degree, scheme.powers))
     return (
         torch.einsum("...n,njk->...jk", monomials, keep),
         torch.einsum("...n,njk->...jk", monomials, swap),
@@ -116,17 +124,17 @@ class Front(NamedTuple):
     corner: Tensor
 
 
-def solve_goursat(rho: Tensor, degree: int, powers: int, *, log: bool = False, cells: Cells | None = None) -> Tensor:
+def solve_goursat(rho: Tensor, scheme: Scheme, *, log: bool = False, cells: Cells | None = None) -> Tensor:
     """U at the far corner, (n,), or its logarithm; rho (n, I, J). `cells`, if given, is filled.
 
     This is the PDE of the paper, of which k(X, Y) is the solution at the far corner.
     """
-    end, shift = solve_scaled(rho, degree, powers, rescale=log, cells=cells)
+    end, shift = solve_scaled(rho, scheme, rescale=log, cells=cells)
     return end.log() + shift if log else end
 
 
 def solve_scaled(
-    rho: Tensor, degree: int, powers: int, *, rescale: bool = True, cells: Cells | None = None
+    rho: Tensor, scheme: Scheme, *, rescale: bool = True, cells: Cells | None = None
 ) -> tuple[Tensor, Tensor]:
     """(u, shift), both (n,), with U = u exp(shift) at the far corner; without `rescale` shift is zero.
 
@@ -136,9 +144,9 @@ def solve_scaled(
     shift = rho.new_zeros(n)
     if rows == 0 or columns == 0:  # a point: k = 1, in the graph as every other result
         return rho.sum((1, 2)) + 1, shift
-    front = boundary(rho, degree)
+    front = boundary(rho, scheme.degree)
     for t in range(rows + columns - 1):
-        front = advance_antidiagonal(front, rho, t, degree, powers, cells)
+        front = advance_antidiagonal(front, rho, t, scheme, cells)
         if rescale:
             grown = front.corner.detach().abs().amax(1) > RESCALE_ABOVE
             factor = torch.where(grown, rho.new_tensor(1 / RESCALE_ABOVE), 1.0)
@@ -158,9 +166,7 @@ def boundary(rho: Tensor, degree: int) -> Front:
     return Front(rho.new_zeros(n, rows, degree), rho.new_zeros(n, columns, degree), rho.new_ones(n, rows))
 
 
-def advance_antidiagonal(
-    front: Front, rho: Tensor, t: int, degree: int, powers: int, cells: Cells | None = None
-) -> Front:
+def advance_antidiagonal(front: Front, rho: Tensor, t: int, scheme: Scheme, cells: Cells | None = None) -> Front:
     """Solves all cells (i, t - i) of anti-diagonal t at once; `cells`, if given, gets their inputs.
 
     The paper's GPU solver advances the cells of an anti-diagonal in parallel in the same way.
@@ -172,7 +178,7 @@ def advance_antidiagonal(
     a, b, c = left[:, lo : hi + 1], bottom[:, t - hi : t - lo + 1].flip(1), corner[:, lo : hi + 1]
     if cells is not None:
         cells.left[:, i, t - i], cells.bottom[:, i, t - i], cells.corner[:, i, t - i] = a, b, c
-    keep, swap, lift = cell_matrices(rho[:, i, t - i], degree, powers)
+    keep, swap, lift = cell_matrices(rho[:, i, t - i], scheme)
     source = lift * c.unsqueeze(-1)
     top = _apply(keep, b) + _apply(swap, a) + source
     right = _apply(keep, a) + _apply(swap, b) + source
@@ -201,14 +207,6 @@ CELLS_AT_ONCE = 2_000_000
 # same limits, so that it and the reference refuse the same series, before any work.
 LONGEST_SEGMENT = {torch.float64: 700.0, torch.float32: 87.0}
 LONGEST_SEGMENT_OF_LOG = 1e4
-
-
-class Scheme(NamedTuple):
-    """Degree of the edges, powers of rho kept, and pieces of every segment (0: as many as make them short)."""
-
-    degree: int
-    powers: int
-    pieces: int
 
 
 LEGENDRE = Scheme(12, 18, 0)
@@ -259,11 +257,6 @@ def solve_in_chunks(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: T
     size = max(1, CELLS_AT_ONCE // max(1, dx.shape[1] * dy.shape[1]))
     values = [solve(a, b) for a, b in zip(dx.split(size), dy.split(size), strict=True)]
     return torch.cat(values) if values else dx.new_zeros(0)
-
-
-def solve_pairs(dx: Tensor, dy: Tensor, scheme: Scheme, log: bool) -> Tensor:
-    """k of paired increments, (n,), or its logarithm; dx (n, I, d), dy (n, J, d)."""
-    return solve_goursat(dx @ dy.transpose(1, 2), scheme.degree, scheme.powers, log=log)
 
 
 def split_lifted(x: Tensor, lengths: Tensor | None, scheme: Scheme, static: StaticKernel) -> Tensor:

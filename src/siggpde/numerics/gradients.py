@@ -24,16 +24,15 @@ are evaluated inside the cells, from the edges, at the points of a Gauss rule.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import factorial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
-from siggpde.numerics.autograd import once_differentiable, refuse_transforms
+from siggpde.numerics.autograd import Pairs, refuse_transforms, with_gradients
 from siggpde.numerics.goursat import (
     Cells,
     Scheme,
@@ -42,14 +41,14 @@ from siggpde.numerics.goursat import (
     empty_cells,
     scheme_of,
     solve_goursat,
-    solve_pairs,
 )
 from siggpde.numerics.reference import PairSolver, check_range, diagonal_by, gram_by
+from siggpde.numerics.static_kernels import KernelSettings
 
 _DIRECTIONS_AT_ONCE = 1000
 
 
-def augmented_gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
+def augmented_gradients(scheme: Scheme, grad: Tensor, dx: Tensor, dy: Tensor) -> tuple[Tensor, Tensor]:
     """Returns gradients by Algorithm 1 in dx (n, I, d) and dy (n, J, d), of the kernels of n pairs, each times its
     grad (n,)."""
     of_x, of_y = torch.empty_like(dx), torch.empty_like(dy)
@@ -85,19 +84,18 @@ def directional_derivatives(dx: Tensor, dy: Tensor, directions: Tensor, scheme: 
 
     dx (I, d) and dy (J, d) are increments, `directions` (D, I, d) the increments of the gammas.
     """
-    degree, powers = scheme.degree, scheme.powers
     rows, columns = len(dx), len(dy)
     if rows == 0 or columns == 0:
         return dx.new_zeros(len(directions))
     rho = dx @ dy.T
-    keep, swap, lift = cell_matrices(rho, degree, powers)
-    slopes = cell_matrix_slopes(rho, degree, powers)
+    keep, swap, lift = cell_matrices(rho, scheme)
+    slopes = cell_matrix_slopes(rho, scheme)
     # Axis 0 of edges and corners: U first, then U_gamma of every direction.
     count = 1 + len(directions)
-    bottom = dx.new_zeros(columns, count, degree)  # U(., 0) = 1 and U_gamma(., 0) = 0 have derivative 0
+    bottom = dx.new_zeros(columns, count, scheme.degree)  # U(., 0) = 1 and U_gamma(., 0) = 0 have derivative 0
     value = dx.new_ones(count)
     for i in range(rows):
-        left = dx.new_zeros(count, degree)  # as have U(0, .) = 1 and U_gamma(0, .) = 0
+        left = dx.new_zeros(count, scheme.degree)  # as have U(0, .) = 1 and U_gamma(0, .) = 0
         corner = dx.new_zeros(count)
         corner[0] = 1
         for j in range(columns):
@@ -121,7 +119,7 @@ _CELLS_AT_ONCE = 250_000
 _CELLS_EVALUATED_AT_ONCE = 10_000
 
 
-def variation_gradients(dx: Tensor, dy: Tensor, grad: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
+def variation_gradients(scheme: Scheme, grad: Tensor, dx: Tensor, dy: Tensor) -> tuple[Tensor, Tensor]:
     """Returns gradients by Algorithm 2 in dx (n, I, d) and dy (n, J, d), of the kernels of n pairs, each times its grad
     (n,).
 
@@ -152,7 +150,7 @@ def kernel_variation(rho: Tensor, scheme: Scheme) -> Tensor:
 def edges(rho: Tensor, scheme: Scheme) -> Cells:
     """The edges and corner values of every cell of the solution."""
     cells = empty_cells(rho, scheme.degree)
-    solve_goursat(rho, scheme.degree, scheme.powers, cells=cells)
+    solve_goursat(rho, scheme, cells=cells)
     return cells
 
 
@@ -228,26 +226,27 @@ _MOST_CELLS = {"variation": 500_000, "augmented": 8_000_000}
 def diagonal(x: Tensor, lengths: Tensor | None, refine: int, log: bool, algorithm: Algorithm) -> Tensor:
     """k(X_i, X_i) (n,), or its logarithm."""
     refuse_transforms(x)
-    scheme = scheme_of(refine)
     wide = x.double() if log else x  # as the other backends do
-    value = diagonal_by(_pair_solver(algorithm, scheme), wide, lengths, scheme, False)
+    value = diagonal_by(_pair_solver(algorithm, refine), wide, lengths, KernelSettings(None, refine), False)
     return check_range(value.log(), True, log).to(x.dtype) if log else value
 
 
-def gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, refine: int, algorithm: Algorithm
-) -> Tensor:
-    """k(X_i, Y_j) (n, m); y None means x."""
-    refuse_transforms(x, y)
+def gram(pairs: Pairs, algorithm: Algorithm) -> Tensor:
+    """k(X_i, Y_j) (n, m), plain."""
+    refuse_transforms(pairs.x, pairs.y)
+    return gram_by(_pair_solver(algorithm, pairs.settings.refine), pairs)
+
+
+def _pair_solver(algorithm: Algorithm, refine: int) -> PairSolver:
+    """Returns the function that computes k (n,) of paired increments dx (n, I, d) and dy (n, J, d)."""
     scheme = scheme_of(refine)
-    return gram_by(_pair_solver(algorithm, scheme), x, x_lengths, y, y_lengths, None, scheme)
 
+    def values(dx: Tensor, dy: Tensor) -> Tensor:
+        return solve_goursat(dx @ dy.transpose(1, 2), scheme)
 
-def _pair_solver(algorithm: Algorithm, scheme: Scheme) -> PairSolver:
     def solve(dx: Tensor, dy: Tensor) -> Tensor:
         _check_size(dx, dy, algorithm)
-        value: Any = _PairKernel.apply(dx, dy, scheme, algorithm)
-        return value
+        return with_gradients(values, partial(_GRADIENTS[algorithm], scheme), dx, dy)
 
     return solve
 
@@ -263,17 +262,3 @@ def _check_size(dx: Tensor, dy: Tensor, algorithm: Algorithm) -> None:
             f"no longer than 1), and {_MOST_CELLS[algorithm]} cells in all are allowed; take gradient='adjoint', or "
             "rescale or shorten the series"
         )
-
-
-class _PairKernel(Function):
-    """k (n,) of paired increments dx (n, I, d) and dy (n, J, d), differentiated by one of the algorithms."""
-
-    @staticmethod
-    def forward(ctx: Any, dx: Tensor, dy: Tensor, scheme: Scheme, algorithm: Algorithm) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx.save_for_backward(dx, dy)
-        ctx.scheme, ctx.algorithm = scheme, algorithm
-        return solve_pairs(dx, dy, scheme, False)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return *once_differentiable(_GRADIENTS[ctx.algorithm], *ctx.saved_tensors, grad, ctx.scheme), None, None

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import autograd, inputs
-from siggpde.numerics.autograd import Norms, Pairs, once_differentiable
+from siggpde.numerics.autograd import Pairs, with_gradients
 from siggpde.numerics.core import core
 from siggpde.numerics.inputs import NOT_FINITE, OVERFLOW, RequestedWords, checked_once, raise_or_warn
 from siggpde.numerics.static_kernels import KernelSettings
@@ -85,11 +85,7 @@ def _run_diagonal(
     return value
 
 
-def gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, norms: Norms | None,
-    settings: KernelSettings, differentiable: bool,
-) -> Tensor:  # fmt: skip
-    pairs = Pairs(x, x_lengths, y, y_lengths, norms, settings)
+def gram(pairs: Pairs, differentiable: bool) -> Tensor:
     return autograd.gram(_run_gram, _gram_gradients, pairs) if differentiable else _run_gram(pairs)
 
 
@@ -126,18 +122,11 @@ def _run_gram(pairs: Pairs, weight: Tensor | None = None, *gradients: Tensor | N
 
 
 def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
-    tree = word_tree(x.shape[2], words)
-    if x.requires_grad and torch.is_grad_enabled():
-        return _Signature.apply(x, None, lengths, tree, threads)  # pyright: ignore[reportReturnType]
-    return _signature(x, None, lengths, tree, threads)
+    return _signature(x, None, lengths, word_tree(x.shape[2], words), threads)
 
 
 def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: int) -> Tensor:
-    tree = word_tree(increments.shape[2], words)
-    start = start.contiguous()
-    if (start.requires_grad or increments.requires_grad) and torch.is_grad_enabled():
-        return _Signature.apply(increments, start, None, tree, threads)  # pyright: ignore[reportReturnType]
-    return _signature(increments, start, None, tree, threads)
+    return _signature(increments, start.contiguous(), None, word_tree(increments.shape[2], words), threads)
 
 
 @checked_once(64)
@@ -155,55 +144,48 @@ def word_tree(channels: int, words: RequestedWords) -> Any:
 
 
 def _signature(x: Tensor, start: Tensor | None, lengths: Tensor | None, tree: Any, threads: int) -> Tensor:
+    """The signature of x or, with a start, its extension by the increments x."""
     n, length, _ = x.shape
-    out = x.new_empty((n, tree.columns))
-    run = tree.forward_double if x.dtype == torch.float64 else tree.forward_float
-    extends = start is not None
-    failure = run(x.data_ptr(), address(lengths), n, length, extends, address(start), out.data_ptr(), threads)
-    if failure == NOT_FINITE:
-        inputs.raise_not_finite(x, lengths, "increments" if extends else "x")
-    if failure == OVERFLOW:
-        inputs.raise_overflow(out, "the signature")
-    return out
+    extends, double = start is not None, x.dtype == torch.float64
 
+    def values(x: Tensor, start: Tensor | None, lengths: Tensor | None) -> Tensor:
+        out = x.new_empty((n, tree.columns))
+        run = tree.forward_double if double else tree.forward_float
+        failure = run(x.data_ptr(), address(lengths), n, length, extends, address(start), out.data_ptr(), threads)
+        if failure == NOT_FINITE:
+            inputs.raise_not_finite(x, lengths, "increments" if extends else "x")
+        if failure == OVERFLOW:
+            inputs.raise_overflow(out, "the signature")
+        return out
 
-def _signature_gradients(
-    x: Tensor, start: Tensor | None, lengths: Tensor | None, grad: Tensor, tree: Any, threads: int
-) -> tuple[Tensor, Tensor | None]:
-    n, length, _ = x.shape
-    grad, of_x = grad.contiguous(), torch.empty_like(x)
-    of_start = None if start is None else torch.zeros_like(start)
-    run = tree.backward_double if x.dtype == torch.float64 else tree.backward_float
-    addresses = address(start), grad.data_ptr(), of_x.data_ptr(), address(of_start)
-    run(x.data_ptr(), address(lengths), n, length, start is not None, *addresses, threads)
-    return of_x, of_start
+    def gradients(grad: Tensor, x: Tensor, start: Tensor | None, lengths: Tensor | None) -> tuple[Tensor | None, ...]:
+        grad, of_x = grad.contiguous(), torch.empty_like(x)
+        of_start = None if start is None else torch.zeros_like(start)
+        run = tree.backward_double if double else tree.backward_float
+        addresses = address(start), grad.data_ptr(), of_x.data_ptr(), address(of_start)
+        run(x.data_ptr(), address(lengths), n, length, extends, *addresses, threads)
+        return of_x, of_start, None
 
-
-class _Signature(torch.autograd.Function):
-    """The native signature of x or, with a start, its extension by the increments x."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, start: Any, lengths: Any, tree: Any, threads: int) -> Tensor:
-        ctx.save_for_backward(x, start, lengths)
-        ctx.tree, ctx.threads = tree, threads
-        return _signature(x, start, lengths, tree, threads)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        x, start, lengths = ctx.saved_tensors
-        return (
-            *once_differentiable(_signature_gradients, x, start, lengths, grad, ctx.tree, ctx.threads),
-            None,
-            None,
-            None,
-        )
+    return with_gradients(values, gradients, x, start, lengths)
 
 
 def logsignature(signature: Tensor, basis: LogBasis, threads: int) -> Tensor:
-    coordinates = _coordinates(basis)
-    if signature.requires_grad and torch.is_grad_enabled():
-        return _Logarithm.apply(signature, coordinates, threads)  # pyright: ignore[reportReturnType]
-    return _logarithm(signature, coordinates, threads)
+    coordinates, n, double = _coordinates(basis), len(signature), signature.dtype == torch.float64
+
+    def values(signature: Tensor) -> Tensor:
+        out = signature.new_empty((n, coordinates.coordinates))
+        run = coordinates.forward_double if double else coordinates.forward_float
+        if run(signature.data_ptr(), n, out.data_ptr(), threads) == OVERFLOW:
+            inputs.raise_overflow(out, "the log-signature")
+        return out
+
+    def gradients(grad: Tensor, signature: Tensor) -> tuple[Tensor]:
+        grad, of_signature = grad.contiguous(), torch.empty_like(signature)
+        run = coordinates.backward_double if double else coordinates.backward_float
+        run(signature.data_ptr(), n, grad.data_ptr(), of_signature.data_ptr(), threads)
+        return (of_signature,)
+
+    return with_gradients(values, gradients, signature)
 
 
 @lru_cache(maxsize=64)
@@ -217,34 +199,6 @@ def _coordinates(basis: LogBasis) -> Any:
         change = (basis.rows.tolist(), basis.columns.tolist(), basis.values.tolist())
     count = count_up_to(channels, basis.depth)
     return core.LogCoordinates(channels, basis.depth, count, lengths, ranks, columns, *change)
-
-
-def _logarithm(signature: Tensor, prepared: Any, threads: int) -> Tensor:
-    out = signature.new_empty((len(signature), prepared.coordinates))
-    run = prepared.forward_double if signature.dtype == torch.float64 else prepared.forward_float
-    if run(signature.data_ptr(), len(signature), out.data_ptr(), threads) == OVERFLOW:
-        inputs.raise_overflow(out, "the log-signature")
-    return out
-
-
-def _logarithm_gradient(signature: Tensor, grad: Tensor, prepared: Any, threads: int) -> Tensor:
-    grad, result = grad.contiguous(), torch.empty_like(signature)
-    run = prepared.backward_double if signature.dtype == torch.float64 else prepared.backward_float
-    run(signature.data_ptr(), len(signature), grad.data_ptr(), result.data_ptr(), threads)
-    return result
-
-
-class _Logarithm(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, signature: Tensor, prepared: Any, threads: int) -> Tensor:
-        ctx.save_for_backward(signature)
-        ctx.prepared, ctx.threads = prepared, threads
-        return _logarithm(signature, prepared, threads)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        (signature,) = ctx.saved_tensors
-        return once_differentiable(_logarithm_gradient, signature, grad, ctx.prepared, ctx.threads), None, None
 
 
 def pool_windows(

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import goursat, inputs
-from siggpde.numerics.autograd import Norms
+from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.inputs import RequestedWords, word_list
 from siggpde.numerics.static_kernels import KernelSettings, StaticKernel, squared_segments
 from siggpde.numerics.words import prefix_closure, word_column, words_up_to
@@ -37,10 +37,10 @@ def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: b
     coefficients = _coefficients(settings.static)
 
     def solve(a: Tensor, b: Tensor) -> Tensor:
-        return goursat.solve_goursat(coefficients(a, b), scheme.degree, scheme.powers, log=log)
+        return goursat.solve_goursat(coefficients(a, b), scheme, log=log)
 
     wide = x.double() if log else x
-    return diagonal_by(solve, wide, lengths, scheme, log, settings.static).to(x.dtype)
+    return diagonal_by(solve, wide, lengths, settings, log).to(x.dtype)
 
 
 def diagonal_with_gradient(
@@ -65,44 +65,32 @@ def diagonal_with_scale_gradient(
     return value.detach(), gradient
 
 
-def gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, norms: Norms | None,
-    settings: KernelSettings, differentiable: bool,
-) -> Tensor:  # fmt: skip
-    scheme, coefficients = goursat.scheme_of(settings.refine), _coefficients(settings.static)
+def gram(pairs: Pairs, differentiable: bool) -> Tensor:
+    scheme, coefficients = goursat.scheme_of(pairs.settings.refine), _coefficients(pairs.settings.static)
 
     def solve(a: Tensor, b: Tensor) -> Tensor:
         rho = coefficients(a, b)
-        if norms is None:
-            return goursat.solve_goursat(rho, scheme.degree, scheme.powers)
-        return torch.stack(goursat.solve_scaled(rho, scheme.degree, scheme.powers), 1)
+        if pairs.norms is None:
+            return goursat.solve_goursat(rho, scheme)
+        return torch.stack(goursat.solve_scaled(rho, scheme), 1)
 
-    return gram_by(solve, x, x_lengths, y, y_lengths, norms, scheme, settings.static)
+    return gram_by(solve, pairs)
 
 
-def diagonal_by(
-    solve: PairSolver,
-    x: Tensor,
-    lengths: Tensor | None,
-    scheme: goursat.Scheme,
-    log: bool,
-    static: StaticKernel | None = None,
-) -> Tensor:
+def diagonal_by(solve: PairSolver, x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool) -> Tensor:
     """k(X_i, X_i) (n,), or its logarithm, by a function of paired pieces."""
-    pieces = _checked_pieces(x, lengths, scheme, "x", log, static)
+    pieces = _checked_pieces(x, lengths, settings, "x", log)
     return check_range(goursat.solve_in_chunks(solve, pieces, pieces), True, log)
 
 
-def gram_by(
-    solve: PairSolver, x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None,
-    norms: Norms | None, scheme: goursat.Scheme, static: StaticKernel | None = None,
-) -> Tensor:  # fmt: skip
-    """k(X_i, Y_j) (n, m), by a function of paired pieces, with norms one that gives (u, shift); y None means x."""
+def gram_by(solve: PairSolver, pairs: Pairs) -> Tensor:
+    """k(X_i, Y_j) (n, m), by a function of paired pieces, with norms one that gives (u, shift)."""
+    x, x_lengths, y, y_lengths, norms, settings = pairs
     other, other_lengths = (x, x_lengths) if y is None else (y, y_lengths)
     if len(x) == 0 or len(other) == 0:  # zero numbers, but in the graph as every other result
         return x.new_zeros(len(x), len(other)) + x[:, :0].sum() + other[:, :0].sum()
-    left = _checked_pieces(x, x_lengths, scheme, "x", norms is not None, static)
-    right = _checked_pieces(other, other_lengths, scheme, "y", norms is not None, static)
+    left = _checked_pieces(x, x_lengths, settings, "x", norms is not None)
+    right = _checked_pieces(other, other_lengths, settings, "y", norms is not None)
     value = goursat.solve_all_pairs(solve, left, right)
     if norms is not None:
         scaled, shift = value.unbind(2)
@@ -118,10 +106,9 @@ def _coefficients(static: StaticKernel | None) -> PairSolver:
     return lambda a, b: goursat.lifted_coefficients(a, b, static)
 
 
-def _checked_pieces(
-    x: Tensor, lengths: Tensor | None, scheme: goursat.Scheme, name: str, log: bool, static: StaticKernel | None
-) -> Tensor:
+def _checked_pieces(x: Tensor, lengths: Tensor | None, settings: KernelSettings, name: str, log: bool) -> Tensor:
     inputs.check_finite(x, lengths, name)
+    scheme, static = goursat.scheme_of(settings.refine), settings.static
     longest = goursat.LONGEST_SEGMENT_OF_LOG if log else goursat.LONGEST_SEGMENT[x.dtype]
     inside = inputs.row_mask(x, lengths)
     points = torch.where(inside[:, :, None], x.detach(), 0.0)

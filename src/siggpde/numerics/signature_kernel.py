@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics import gradients, inputs
+from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.backend import backend_for
 from siggpde.numerics.inputs import average_sides, checked_once
 from siggpde.numerics.static_kernels import KernelSettings, Parameter, Static, StaticKernel, check_static
@@ -94,14 +95,14 @@ def signature_kernel(
         xs, ys = times_amplitude(xs, x_counts, factor), None if ys is None else times_amplitude(ys, y_counts, factor)
     wanted = xs.requires_grad or (ys is not None and ys.requires_grad) or (lift is not None and lift.differentiable)
     differentiable = torch.is_grad_enabled() and wanted
+    pairs = Pairs(xs, x_counts, ys, y_counts, None, KernelSettings(lift, refinement, tol, threads))
     if gradient != "adjoint":
         check_algorithm(gradient, lift, normalize)
         if differentiable:
-            return gradients.gram(xs, x_counts, ys, y_counts, refinement, gradient)
-    settings = KernelSettings(lift, refinement, tol, threads)
+            return gradients.gram(pairs, gradient)
     if normalize:
-        return normalized_gram(xs, x_counts, ys, y_counts, settings, differentiable)
-    return backend_for(xs, ys, static=lift).gram(xs, x_counts, ys, y_counts, None, settings, differentiable)
+        return normalized_gram(pairs, differentiable)
+    return backend_for(xs, ys, static=lift).gram(pairs, differentiable)
 
 
 def signature_kernel_diag(
@@ -287,19 +288,17 @@ def check_pair(x: Tensor, x_counts: Tensor | None, y: Tensor, y_counts: Tensor |
         inputs.check_finite(y, y_counts, "y")
 
 
-def normalized_gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, settings: KernelSettings,
-    differentiable: bool,
-) -> Tensor:  # fmt: skip
+def normalized_gram(pairs: Pairs, differentiable: bool) -> Tensor:
     """k(X_i, Y_j) / sqrt(k(X_i, X_i) k(Y_j, Y_j)), (n, m), signed; y None means x, with ones on the diagonal.
 
     Computed in float64 from log k(X, X), log k(Y, Y) and grids that are rescaled on the way; in the dtype of x.
     """
+    x, x_lengths, y, y_lengths, _, settings = pairs
     wide, other = x.double(), None if y is None else y.double()
     backend = backend_for(wide, other, static=settings.static)
     norm_x = backend.diagonal(wide, x_lengths, settings, True, differentiable) / 2
     norm_y = norm_x if other is None else backend.diagonal(other, y_lengths, settings, True, differentiable) / 2
-    value = backend.gram(wide, x_lengths, other, y_lengths, (norm_x, norm_y), settings, differentiable)
+    value = backend.gram(pairs._replace(x=wide, y=other, norms=(norm_x, norm_y)), differentiable)
     if other is None:
         value = torch.where(torch.eye(len(x), dtype=torch.bool, device=x.device), 1.0, value)
     return value.to(x.dtype)

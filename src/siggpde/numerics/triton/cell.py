@@ -214,16 +214,10 @@ def lowest(scheme, family, j, k):
 
 
 @triton.constexpr_function
-def coefficient(scheme, family, j, k, n):
-    """The coefficient of power lowest + n."""
-    return ENTRIES[scheme][family][j][k].coefficients[n]
-
-
-@triton.constexpr_function
-def slope_coefficient(scheme, family, j, k, n):
-    """The coefficient of power lowest + n - 1 of the derivative."""
+def coefficient(scheme, family, j, k, n, slope):
+    """The coefficient of power lowest + n, or that of power lowest + n - 1 of the derivative."""
     low, coefficients = ENTRIES[scheme][family][j][k]
-    return (low + n) * coefficients[n]
+    return (low + n) * coefficients[n] if slope else coefficients[n]
 
 
 @triton.jit
@@ -236,26 +230,16 @@ def powers_of(rho, SCHEME: tl.constexpr):
 
 
 @triton.jit
-def value(powers, SCHEME: tl.constexpr, FAMILY: tl.constexpr, J: tl.constexpr, K: tl.constexpr):
-    """An entry at rho, by Horner's rule."""
+def value(powers, SCHEME: tl.constexpr, FAMILY: tl.constexpr, J: tl.constexpr, K: tl.constexpr, SLOPE: tl.constexpr):
+    """An entry at rho, or its derivative in rho if SLOPE, by Horner's rule."""
     count: tl.constexpr = terms(SCHEME, FAMILY, J, K)
+    low: tl.constexpr = lowest(SCHEME, FAMILY, J, K) - SLOPE
     rho = powers[1]
-    total = tl.full(rho.shape, coefficient(SCHEME, FAMILY, J, K, count - 1), rho.dtype)
+    total = tl.full(rho.shape, coefficient(SCHEME, FAMILY, J, K, count - 1, SLOPE), rho.dtype)
     for n in tl.static_range(1, count):
-        total = total * rho + coefficient(SCHEME, FAMILY, J, K, count - 1 - n)
-    return total * powers[lowest(SCHEME, FAMILY, J, K)]
-
-
-@triton.jit
-def slope(powers, SCHEME: tl.constexpr, FAMILY: tl.constexpr, J: tl.constexpr, K: tl.constexpr):
-    """Its derivative in rho."""
-    count: tl.constexpr = terms(SCHEME, FAMILY, J, K)
-    rho = powers[1]
-    total = tl.full(rho.shape, slope_coefficient(SCHEME, FAMILY, J, K, count - 1), rho.dtype)
-    for n in tl.static_range(1, count):
-        total = total * rho + slope_coefficient(SCHEME, FAMILY, J, K, count - 1 - n)
-    if lowest(SCHEME, FAMILY, J, K) > 1:
-        total = total * powers[lowest(SCHEME, FAMILY, J, K) - 1]
+        total = total * rho + coefficient(SCHEME, FAMILY, J, K, count - 1 - n, SLOPE)
+    if low > 0:
+        total = total * powers[low]
     return total
 
 
@@ -268,16 +252,16 @@ def step(rho, c, a, b, SCHEME: tl.constexpr):
     for j in tl.static_range(degree(SCHEME)):
         grown = tl.zeros(rho.shape, rho.dtype)
         if terms(SCHEME, LIFT, j, 0) > 0:
-            grown = value(powers, SCHEME, LIFT, j, 0) * c
+            grown = value(powers, SCHEME, LIFT, j, 0, False) * c
         of_a = grown
         of_b = grown
         for k in tl.static_range(degree(SCHEME)):
             if terms(SCHEME, SWAP, j, k) > 0:
-                swap = value(powers, SCHEME, SWAP, j, k)
+                swap = value(powers, SCHEME, SWAP, j, k, False)
                 of_a += swap * b[k]
                 of_b += swap * a[k]
             if terms(SCHEME, KEEP, j, k) > 0:
-                keep = value(powers, SCHEME, KEEP, j, k)
+                keep = value(powers, SCHEME, KEEP, j, k, False)
                 of_a += keep * a[k]
                 of_b += keep * b[k]
         right = right + (a[j] + of_a,)  # noqa: RUF005
@@ -294,8 +278,8 @@ def adjoint(rho, c, a, b, la, lb, SCHEME: tl.constexpr):
     for j in tl.static_range(degree(SCHEME)):
         if terms(SCHEME, LIFT, j, 0) > 0:
             both = la[j] + lb[j]
-            of_c += value(powers, SCHEME, LIFT, j, 0) * both
-            of_rho += slope(powers, SCHEME, LIFT, j, 0) * (c * both)
+            of_c += value(powers, SCHEME, LIFT, j, 0, False) * both
+            of_rho += value(powers, SCHEME, LIFT, j, 0, True) * (c * both)
     left = ()
     bottom = ()
     for k in tl.static_range(degree(SCHEME)):
@@ -303,15 +287,15 @@ def adjoint(rho, c, a, b, la, lb, SCHEME: tl.constexpr):
         of_b = lb[k]
         for j in tl.static_range(degree(SCHEME)):
             if terms(SCHEME, SWAP, j, k) > 0:
-                swap = value(powers, SCHEME, SWAP, j, k)
+                swap = value(powers, SCHEME, SWAP, j, k, False)
                 of_a += swap * lb[j]
                 of_b += swap * la[j]
-                of_rho += slope(powers, SCHEME, SWAP, j, k) * (b[k] * la[j] + a[k] * lb[j])
+                of_rho += value(powers, SCHEME, SWAP, j, k, True) * (b[k] * la[j] + a[k] * lb[j])
             if terms(SCHEME, KEEP, j, k) > 0:
-                keep = value(powers, SCHEME, KEEP, j, k)
+                keep = value(powers, SCHEME, KEEP, j, k, False)
                 of_a += keep * la[j]
                 of_b += keep * lb[j]
-                of_rho += slope(powers, SCHEME, KEEP, j, k) * (a[k] * la[j] + b[k] * lb[j])
+                of_rho += value(powers, SCHEME, KEEP, j, k, True) * (a[k] * la[j] + b[k] * lb[j])
         left = left + (of_a,)  # noqa: RUF005
         bottom = bottom + (of_b,)  # noqa: RUF005
     return of_c, left, bottom, of_rho

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from siggpde.numerics import autograd
 from siggpde.numerics.autograd import Norms, Pairs
+from siggpde.numerics.goursat import LONGEST_SEGMENT, LONGEST_SEGMENT_OF_LOG
 from siggpde.numerics.inputs import INACCURATE, LOST, MEMORY, NOT_FINITE, OVERFLOW, raise_or_warn
-from siggpde.numerics.reference import (
+from siggpde.numerics.reference import (  # noqa: F401 - operations without kernels
     logsignature,
     pool_windows,
     separating_thresholds,
@@ -27,7 +28,7 @@ from siggpde.numerics.reference import (
 from siggpde.numerics.static_kernels import KernelSettings
 from siggpde.numerics.triton import cdiv, plan
 from siggpde.numerics.triton.plan import MAX_INFLATION, ROUGH_TOL, PlanRequest
-from siggpde.numerics.triton.signature import extend, signature
+from siggpde.numerics.triton.signature import extend, signature  # noqa: F401 - operations too
 from siggpde.numerics.triton.solve import Batch, Failure, Grids, LiftedBatch, Part, failure, make_batch, pairs_at_once
 
 Wanted = Literal["value", "segments", "scales"]
@@ -44,13 +45,7 @@ class Solved(NamedTuple):
 
 def plan_request(refine: int, tol: float, diagonal_only: bool, log: bool, dtype: torch.dtype) -> PlanRequest:
     """The request as the native core makes it; a segment longer than `too_long` overflows for certain."""
-    if log:
-        too_long = plan.OVERFLOWING_SEGMENT_LOG
-    elif dtype == torch.float64:
-        too_long = plan.OVERFLOWING_SEGMENT_F64
-    else:
-        too_long = plan.OVERFLOWING_SEGMENT_F32
-    return PlanRequest(refine, tol, diagonal_only, too_long)
+    return PlanRequest(refine, tol, diagonal_only, LONGEST_SEGMENT_OF_LOG if log else LONGEST_SEGMENT[dtype])
 
 
 def solve_diagonal(batch: Batch, request: PlanRequest, log: bool, wanted: Wanted) -> Solved:
@@ -304,11 +299,7 @@ def _solved(
     return solved
 
 
-def gram(
-    x: Tensor, x_lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor | None, norms: Norms | None,
-    settings: KernelSettings, differentiable: bool,
-) -> Tensor:  # fmt: skip
-    pairs = Pairs(x, x_lengths, y, y_lengths, norms, settings)
+def gram(pairs: Pairs, differentiable: bool) -> Tensor:
     return autograd.gram(_gram_values, _gram_gradients, pairs) if differentiable else _gram_values(pairs)
 
 
@@ -346,18 +337,3 @@ def _sides(pairs: Pairs) -> tuple[Side, Side | None]:
         if isinstance(result, tuple) and not isinstance(result, Side):
             raise_or_warn((*result[:4], side), x, x_lengths, y, y_lengths, log)
     return rows, columns  # pyright: ignore[reportReturnType]
-
-
-__all__ = [
-    "diagonal",
-    "diagonal_with_gradient",
-    "diagonal_with_scale_gradient",
-    "extend",
-    "gram",
-    "logsignature",
-    "pool_windows",
-    "separating_thresholds",
-    "signature",
-    "window_path_lengths",
-    "window_signatures",
-]

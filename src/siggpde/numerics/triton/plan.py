@@ -26,11 +26,6 @@ CELL_WORK = (14, 36, 80, 150, 245, 375, 760)
 LONGEST_PIECE = 1.5
 CUT_FACTORS = (1, 2, 3, 4, 6, 8, 12, 16)
 
-# A segment longer than this makes k of a part of the path exceed the range of the type, or of log k.
-OVERFLOWING_SEGMENT_F64 = 700.0
-OVERFLOWING_SEGMENT_F32 = 87.0
-OVERFLOWING_SEGMENT_LOG = 1e4
-
 # A path that goes out and comes back has U(i, i) fall along the diagonal. The error of a cell relative to k is then
 # larger by up to the square of that fall, and the tolerance is divided by as much. Above MAX_INFLATION rounding errors
 # dominate anyway.

@@ -18,9 +18,8 @@ every sqrt(steps) steps for the reverse sweep.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isqrt
-from typing import Any
 
 import torch
 import triton
@@ -28,7 +27,7 @@ import triton.language as tl
 from torch import Tensor
 
 from siggpde.numerics import reference
-from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics.autograd import with_gradients
 from siggpde.numerics.inputs import RequestedWords
 from siggpde.numerics.triton import LANES, at_once, cdiv, run
 from siggpde.numerics.words import Word
@@ -228,7 +227,7 @@ def apply_chen(start: Tensor, increments: Tensor, words: Sequence[Word]) -> Tens
     if max(map(len, words)) > MAX_LETTERS:
         return reference.apply_chen(start, increments, words)
     table = chains(tuple(words), increments.device)
-    return _Extend.apply(start, increments, table)  # pyright: ignore[reportReturnType]
+    return with_gradients(partial(_forward, table), partial(_backward, table), start, increments)
 
 
 def _in_chunks(start: Tensor, increments: Tensor, numbers: int):
@@ -261,14 +260,14 @@ def _advance(
     return both[1]
 
 
-def _forward(start: Tensor, increments: Tensor, table: Chains) -> Tensor:
+def _forward(table: Chains, start: Tensor, increments: Tensor) -> Tensor:
     out = torch.empty_like(start)
     for part, state, steps in _in_chunks(start, increments, 4 * table.words):
         out[part] = _advance(state, steps, table, 0, len(steps), None).T
     return out
 
 
-def _backward(start: Tensor, increments: Tensor, grad: Tensor, table: Chains) -> tuple[Tensor, Tensor]:
+def _backward(table: Chains, grad: Tensor, start: Tensor, increments: Tensor) -> tuple[Tensor, Tensor]:
     of_start, of_increments = torch.empty_like(start), torch.empty_like(increments)
     _, count, channels = increments.shape
     size = max(1, isqrt(count))
@@ -314,16 +313,3 @@ def _collect(bar: Tensor, table: Chains, state: Tensor) -> Tensor:
         table.lanes, SERIES=series,
     )  # fmt: skip
     return out
-
-
-class _Extend(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, start: Tensor, increments: Tensor, table: Chains) -> Tensor:
-        ctx.save_for_backward(start, increments)
-        ctx.table = table
-        return _forward(start, increments, table)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        start, increments = ctx.saved_tensors
-        return *once_differentiable(_backward, start, increments, grad, ctx.table), None
