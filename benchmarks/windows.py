@@ -24,7 +24,7 @@ from siggpde import signature
 from siggpde.numerics import native, reference
 from siggpde.numerics.backend import Operations
 from siggpde.numerics.reference import equally_long, normalised_words, statistics, windows_of
-from siggpde.numerics.windows import empty_pooled
+from siggpde.numerics.windows import ViewedSeries, empty_pooled
 from siggpde.series import SeriesBatch
 from siggpde.views.window_features import WindowFeatures
 
@@ -37,7 +37,8 @@ def pool_all(operations: Operations, features: WindowFeatures, x: Tensor) -> lis
     out = []
     for fitted in features.views:
         result = empty_pooled(len(x), fitted.view, len(fitted.thresholds), x)
-        operations.pool_windows(x, None, fitted.view, *numbers(features, fitted, x.dtype), *result, 1)
+        scale, path_scales, thresholds = numbers(features, fitted, x.dtype)
+        operations.pool_windows(ViewedSeries(x, None, fitted.view, scale, 1), path_scales, thresholds, result)
         out += result
     return out
 

@@ -19,23 +19,28 @@ from siggpde import (
 )
 from siggpde.numerics.words import words_up_to
 
-OPERATIONS: dict[str, Callable[..., Any]] = {
+KERNELS: dict[str, Callable[..., Any]] = {
     "diagonal": signature_kernel_diag,
     "gradient": signature_kernel_diag_gradient,
     "gram": signature_kernel,
-    "scales": lambda x, **settings: signature_kernel_diag_scales(x, torch.ones(x.shape[-1]), **settings),
-    "variation": lambda x, **settings: signature_kernel_diag(x.requires_grad_(), gradient="variation", **settings),
+    "scales": lambda x, **settings: signature_kernel_diag_scales(x, [1.0, 1.0], **settings),  # pyright: ignore
 }
-operations = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
-INPUTS: dict[str, Callable[..., Any]] = {**OPERATIONS, "signature": lambda x, **settings: signature(x, 2, **settings)}
-inputs = pytest.mark.parametrize("operation", INPUTS.values(), ids=INPUTS)
+SIGNATURE: dict[str, Callable[..., Any]] = {"signature": lambda x, **settings: signature(x, 2, **settings)}
+VARIATION: dict[str, Callable[..., Any]] = {
+    "variation": lambda x, **settings: signature_kernel_diag(x.requires_grad_(), gradient="variation", **settings)
+}
+INPUTS = KERNELS | SIGNATURE | VARIATION
+
+
+def by_operation(operations: dict[str, Callable[..., Any]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("operation", operations.values(), ids=operations)
 
 
 def good() -> Tensor:
     return make("smooth", 0, 4, 6, 2)
 
 
-@inputs
+@by_operation(INPUTS)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("position", [(0, 0, 0), (17, 3, 1), (19, 5, 0)])
 def test_numbers_that_are_not_finite_are_located(
@@ -82,7 +87,7 @@ def test_numbers_that_are_not_finite_are_located_without_pairs():
             signature_kernel(rows, columns)
 
 
-@inputs
+@by_operation(KERNELS | SIGNATURE)
 @pytest.mark.parametrize(
     ("x", "message"),
     [
@@ -91,63 +96,86 @@ def test_numbers_that_are_not_finite_are_located_without_pairs():
         (torch.zeros(1, 1, 5, 2), r"got \(1, 1, 5, 2\)$"),
         (torch.zeros(3, 0, 2), "have no points; give at least one"),
         (torch.zeros(3, 4, 0), "have no channels; give at least one"),
-    ],
-)
-def test_wrong_shapes(operation: Callable[..., Any], x: Tensor, message: str):
-    with pytest.raises(ValueError, match=message):
-        operation(x)
-
-
-@pytest.mark.parametrize("operation", [signature_kernel_diag, signature_kernel, INPUTS["signature"]])
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
         (torch.zeros(2, 3, 2, dtype=torch.int64), "must be float32 or float64, got torch.int64; convert it"),
         (torch.zeros(2, 3, 2).half(), "must be float32 or float64, got torch.float16"),
         (torch.zeros(2, 3, 2, dtype=torch.complex64), "pass two real channels"),
         (np.zeros((2, 3, 2), np.int32), "must be float32 or float64, got torch.int32"),
-        ("abc", "must be a float tensor, a numpy array or a list of them, got str"),
+        (np.zeros((1, 3, 2), np.longdouble), "x must be float32 or float64, got float128; convert it"),
+        (np.zeros((1, 3, 2), complex), "x must be a float tensor"),
+        (np.zeros((1, 3, 2), object), "x must be a float tensor"),
+        (np.ma.masked_greater(np.ones((1, 3, 2)), 0.5), "x has masked numbers"),
         (np.array(["a"]), "must be a float tensor, a numpy array or a list of them, got ndarray"),
+        ("abc", "must be a float tensor, a numpy array or a list of them, got str"),
+        (None, "x must be a float tensor, a numpy array or a list of them, got NoneType"),
         ([], "x is an empty list, so its channels are unknown"),
+        ([[[0.0, 1.0], [2.0]]], r"x\[0\] must be an array or a list of them"),
         ([torch.zeros(3, 2), torch.zeros(3)], r"x\[1\] must have shape \(length, channels\), got \(3,\)"),
         ([torch.zeros(3, 2), torch.zeros(0, 2)], r"x\[1\] must have shape \(length, channels\), got \(0, 2\)"),
         ([torch.zeros(3, 2), torch.zeros(3, 1)], r"x\[1\] has 1 channels of torch.float32, but x\[0\] has 2"),
         ([torch.zeros(3, 2), torch.zeros(3, 2).double()], "all series need the same"),
+        (torch.ones(1, 3, 2).to_sparse(), r"x must be a dense tensor, got torch.sparse_coo; convert it with .to_dense"),
+        ([torch.ones(3, 2).to_sparse()], r"x\[0\] must be a dense tensor"),
+        (torch.ones(1, 3, 2, device="meta"), "x is on the device meta, where tensors have no numbers"),
+        ([torch.ones(3, 2), torch.ones(3, 2, device="meta")], r"x\[1\] is on the device meta"),
     ],
 )
-def test_wrong_types(operation: Callable[..., Any], x: Any, message: str):
+def test_series_of_a_wrong_kind_are_named(operation: Callable[..., Any], x: Any, message: str):
+    if isinstance(x, np.ndarray) and x.dtype == np.longdouble == np.float64:
+        pytest.skip("long double is double here")
     with pytest.raises(ValueError, match=message):
         operation(x)
 
 
-@operations
+@by_operation(KERNELS | VARIATION)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"solver": "exact"}, "solver must be 'series' or 'fd', got 'exact'"),
+        ({"solver": ["series"]}, r"solver must be 'series' or 'fd', got \['series'\]"),
+        ({"solver": None}, "solver must be 'series' or 'fd', got None"),
+        ({"solver": np.zeros(2)}, "solver must be 'series' or 'fd', got array"),
         ({"refine": 2}, "refine=2 is for solver='fd'; the series solver takes its accuracy from `tol`"),
         ({"solver": "fd", "refine": -1}, "refine must be an integer from 0 to 12, got -1"),
         ({"solver": "fd", "refine": 13}, "refine must be an integer from 0 to 12, got 13"),
         ({"solver": "fd", "refine": 1.5}, "refine must be an integer from 0 to 12, got 1.5"),
+        ({"solver": "fd", "refine": 1.0}, "refine must be an integer from 0 to 12, got 1.0"),
+        ({"solver": "fd", "refine": True}, "refine must be an integer from 0 to 12, got True"),
+        ({"solver": "fd", "refine": [1]}, r"refine must be an integer from 0 to 12, got \[1\]"),
+        ({"refine": False}, "refine must be an integer from 0 to 12, got False"),
         ({"tol": 0.0}, "tol must be between 0 and 1, got 0.0"),
         ({"tol": 1.0}, "tol must be between 0 and 1, got 1.0"),
         ({"tol": float("nan")}, "tol must be between 0 and 1, got nan"),
+        ({"tol": None}, "tol must be between 0 and 1, got None"),
+        ({"tol": "1e-8"}, "tol must be between 0 and 1, got '1e-8'"),
+        ({"tol": [1e-8]}, r"tol must be between 0 and 1, got \[1e-08\]"),
+        ({"tol": 1e-8j}, "tol must be between 0 and 1, got 1e-08j"),
     ],
 )
 def test_wrong_settings(operation: Callable[..., Any], settings: dict[str, Any], message: str):
+    for valid in ({"solver": "fd", "refine": 1}, {"solver": "series", "refine": 0}):  # what equals them is no better
+        operation(good()[:1, :1], **valid)
     with pytest.raises(ValueError, match=message):
         operation(good(), **settings)
 
 
-@inputs
+@by_operation(INPUTS)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"n_jobs": 0}, "n_jobs must be None, -1"),
         ({"n_jobs": -2}, "n_jobs must be None, -1"),
         ({"n_jobs": 1.5}, r"n_jobs must be None, -1 \(all cores\) or a positive integer, got 1.5"),
+        ({"n_jobs": True}, "n_jobs must be None, -1 .* got True"),
+        ({"n_jobs": "2"}, "n_jobs must be None, -1 .* got '2'"),
         ({"lengths": [6, 6, 6]}, r"lengths must be integers of shape \(4,\), one for each series of x"),
+        ({"lengths": 6}, r"lengths must be integers of shape \(4,\), one for each series of x, got shape \(\)"),
+        ({"lengths": "many"}, r"lengths must be integers of shape \(4,\), one for each series of x, got <U4"),
+        ({"lengths": [6, "6", 6, 6]}, r"lengths must be integers of shape \(4,\)"),
         ({"lengths": [6.0, 6.0, 6.0, 6.0]}, "lengths must be integers .* got float64"),
+        ({"lengths": [[6], [6, 6]]}, "lengths must be integers .* got list"),
+        ({"lengths": [True] * 4}, "lengths must be integers .* got bool"),
+        ({"lengths": torch.tensor([6] * 4, device="meta")}, "lengths must be integers"),
+        ({"lengths": [2**70, 6, 6, 6]}, "lengths must be integers"),
         ({"lengths": [6, 0, 6, 6]}, r"lengths\[1\] is 0, but series of x have between 1 and 6 points"),
         ({"lengths": [6, 6, 6, 7]}, r"lengths\[3\] is 7, but series of x have between 1 and 6 points"),
     ],
@@ -181,9 +209,15 @@ def test_pairs_that_do_not_fit():
         signature_kernel(x, x, y_lengths=[9, 6, 6, 6])
 
 
-@pytest.mark.parametrize("theta", [torch.ones(3), torch.ones(1), torch.tensor([1.0, float("nan")]), torch.ones(1, 2)])
-def test_wrong_scales(theta: Tensor):
-    with pytest.raises(ValueError, match="theta must be 2 finite scales, one a channel of x"):
+@pytest.mark.parametrize(
+    "theta",
+    [
+        torch.ones(3), torch.ones(1), torch.tensor([1.0, float("nan")]), torch.ones(1, 2), "ab", None, [1.0],
+        [[1.0], [1.0, 1.0]], [1.0, 1.0j], {"a": 1}, [1.0, float("inf")],
+    ],
+)  # fmt: skip
+def test_wrong_scales(theta: Any):
+    with pytest.raises(ValueError, match="theta must be 2 finite scales, one a channel of x, got "):
         signature_kernel_diag_scales(good(), theta)
 
 

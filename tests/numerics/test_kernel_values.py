@@ -20,7 +20,7 @@ from siggpde import signature, signature_kernel, signature_kernel_diag
 from siggpde.datasets import load_dataset
 from siggpde.numerics import reference
 from siggpde.numerics.autograd import Pairs
-from siggpde.numerics.goursat import LEGENDRE, empty_cells, solve_goursat, split_increments
+from siggpde.numerics.goursat import LEGENDRE, empty_cells, solve_goursat, split_path
 from siggpde.numerics.static_kernels import KernelSettings
 from siggpde.numerics.words import count_up_to
 
@@ -211,7 +211,7 @@ TOLERANCES = [1e-4, 1e-8, 1e-12]
 
 def rounding(x: Tensor) -> float:
     """What rounding leaves beside k: more where U(i, i) falls along the way, as it does when a path comes back."""
-    steps = split_increments(x, None, LEGENDRE)
+    steps = split_path(x, None, LEGENDRE)
     rho = steps @ steps.transpose(1, 2)
     cells = empty_cells(rho, LEGENDRE.degree)
     end = solve_goursat(rho, LEGENDRE, cells=cells)

@@ -17,6 +17,7 @@ from siggpde.numerics.core import core
 from siggpde.numerics.windows import (
     LIFTS,
     PooledWindows,
+    ViewedSeries,
     WindowView,
     empty_pooled,
     pool_windows,
@@ -81,7 +82,8 @@ def exact(numbers) -> Tensor:
 
 def pool_by(backend, x, lengths, view, numbers):
     out = empty_pooled(len(x), view, len(numbers["thresholds"]), x)
-    backend.pool_windows(x, lengths, view, *(numbers[k].to(x.dtype) for k in numbers), *out, 1)
+    lift_scale, path_scales, thresholds = (numbers[k].to(x.dtype) for k in numbers)
+    backend.pool_windows(ViewedSeries(x, lengths, view, lift_scale, 1), path_scales, thresholds, out)
     return out
 
 
@@ -146,14 +148,15 @@ def test_chosen_windows_are_those_that_are_pooled(backend, case):
     order = torch.randperm(len(series), generator=torch.Generator().manual_seed(0))
     series, windows = series[order], windows[order]
     scale, path_scales, _ = numbers.values()
-    words = backend.window_signatures(x, lengths, view, scale, path_scales, series, windows, 1)
+    viewed = ViewedSeries(x, lengths, view, scale, 1)
+    words = backend.window_signatures(viewed, path_scales, (series, windows))
     whole, _ = pool_by(backend, x, lengths, view, numbers)
     for row in range(len(x)):
         of_series = words[series == row]
         torch.testing.assert_close(of_series.mean(0), whole[row, 0], rtol=0, atol=1e-12)
         # To the last bit: a quantile of chosen words is compared with the same words when they are pooled.
         assert torch.equal(of_series.amax(0), whole[row, 2]) and torch.equal(of_series.amin(0), whole[row, 3])
-    lengths_of_paths = backend.window_path_lengths(x, lengths, view, scale, series, windows, 1)
+    lengths_of_paths = backend.window_path_lengths(viewed, (series, windows))
     at = int(order[0]) % len(series)
     points = x[series[at], : x.shape[1] if lengths is None else lengths[series[at]]].tolist()
     window = window_oracle.windows(points, view, scale.tolist())[windows[at]]

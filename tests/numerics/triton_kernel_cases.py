@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers.random_paths import make
-from helpers.triton_cases import EPS, dtypes, leaf, weighted, weights, with_gradients, worst
+from helpers.triton_cases import (
+    EPS,
+    dtypes,
+    launches_without_memory,
+    leaf,
+    small_bands,
+    weighted,
+    weights,
+    with_gradients,
+    worst,
+)
 from siggpde import (
     signature_kernel,
     signature_kernel_diag,
@@ -24,7 +34,6 @@ from siggpde import (
 )
 from siggpde.numerics import native as native_operations
 from siggpde.numerics import reference
-from siggpde.numerics import triton as launch
 from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.goursat import Scheme, solve_goursat
 from siggpde.numerics.static_kernels import KernelSettings
@@ -120,9 +129,7 @@ def test_every_degree_has_its_cell_and_adjoint(dtype: torch.dtype, scheme: int):
 
 @pytest.mark.parametrize("log", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_grids_of_several_bands_and_segments(monkeypatch: pytest.MonkeyPatch, log: bool):
-    """Rows come in bands and, for the gradient, in segments: here of four rows each, as if memory were small."""
-    monkeypatch.setattr(launch, "MAX_ROWS", 4)
-    assert solve.rows_per_segment(6, 1, launch.tile(6)[1]) == 4
+    small_bands(monkeypatch, solve)
     x = leaf(make("brownian", 6, 2, 7, 2))
     got = with_gradients(signature_kernel_diag(x, lengths=[7, 5], log=log, **FD), x)
     a = leaf(x)
@@ -145,15 +152,7 @@ def test_chunks_change_no_bit(monkeypatch: pytest.MonkeyPatch):
         return [*diagonal, signature_kernel(x.detach(), x.detach()[:1], **FD)]
 
     whole = everything()
-    launches: list[str] = []
-    run = launch.run
-
-    def counted(kernel: Any, *args: Any, **constants: Any) -> None:
-        launches.append(kernel.fn.__name__)
-        run(kernel, *args, **constants)
-
-    monkeypatch.setattr(solve, "run", counted)
-    monkeypatch.setattr(launch, "SCRATCH_BYTES", 1)
+    launches = launches_without_memory(monkeypatch, solve)
     chunked = everything()
     assert launches.count("sweep") == 4  # one series, one pair at a time
     for a, b in zip(whole, chunked, strict=True):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers.random_paths import make
-from helpers.triton_cases import EPS, dtypes, leaf, weighted, with_gradients, worst
+from helpers.triton_cases import EPS, dtypes, leaf, small_bands, weighted, with_gradients, worst
 from siggpde import (
     signature_kernel,
     signature_kernel_diag,
@@ -25,7 +25,6 @@ from siggpde import (
     signature_kernel_diag_scales,
 )
 from siggpde.numerics import native, reference
-from siggpde.numerics import triton as launch
 from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
 from siggpde.numerics.triton import cell, grid, operations, solve
@@ -191,11 +190,9 @@ def test_splitting_is_planned_from_lifted_lengths():
 @pytest.mark.parametrize("log", [False, pytest.param(True, marks=slow)])
 @pytest.mark.parametrize("pairs", [False, pytest.param(True, marks=slow)])
 def test_grids_of_several_bands_and_segments(monkeypatch: pytest.MonkeyPatch, log: bool, pairs: bool):
-    """Rows come in bands and, for the gradient, in segments: here of four rows each, as if memory were small."""
-    monkeypatch.setattr(launch, "MAX_ROWS", 4)
+    small_bands(monkeypatch, solve)
     monkeypatch.setattr(solve, "_OWN", 4)
     monkeypatch.setattr(solve, "_OTHER", 4)
-    assert solve.rows_per_segment(6, 1, launch.tile(6)[1]) == 4
     points, lengths = make("brownian", 8, 2, 7, 1), torch.tensor([7, 5])
 
     def compute(ops: Any, _dtype: torch.dtype) -> tuple[Tensor, ...]:

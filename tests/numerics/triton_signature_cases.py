@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,21 +9,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers.random_paths import make
+from helpers.triton_cases import dtypes, launches_without_memory, leaf, with_gradients
 from siggpde import extend, signature
 from siggpde.numerics import reference
-from siggpde.numerics import triton as launch
 from siggpde.numerics.inputs import row_mask
 from siggpde.numerics.triton import signature as fast
 from siggpde.numerics.words import prefix_closure, words_up_to
 
 EPS = {torch.float64: 1e-14, torch.float32: 2e-6}
-dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 few = settings(max_examples=3, deadline=None, derandomize=True)
-
-
-def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    weight = torch.linspace(0.5, 1.5, value.numel(), dtype=value.dtype).reshape(value.shape)
-    return torch.autograd.grad((value * weight).sum(), inputs)
 
 
 def close(got: Tensor, wanted: Tensor) -> bool:
@@ -50,11 +42,11 @@ def by_reference(x: Tensor, lengths: Tensor, listed: list[tuple[int, ...]]) -> T
 def test_the_signature_and_its_gradient(dtype: torch.dtype, channels: int, listed: list[tuple[int, ...]]):
     x = make("brownian", 0, 3, 5, channels, 2.0).to(dtype).requires_grad_()
     lengths = torch.tensor([5, 1, 3])
-    a = x.detach().double().requires_grad_()
+    a = leaf(x)
     got, wanted = signature(x, words=listed, lengths=lengths), by_reference(a, lengths, listed)
     assert got.dtype == dtype
-    assert close(got, wanted)
-    assert close(*gradients(got, x), *gradients(wanted, a))
+    for mine, other in zip(with_gradients(got, x), with_gradients(wanted, a), strict=True):
+        assert close(mine, other)
 
 
 @dtypes
@@ -63,10 +55,9 @@ def test_extensions_and_their_gradients(dtype: torch.dtype):
     random = torch.Generator().manual_seed(1)
     start = torch.randn(2, 5, generator=random).to(dtype).requires_grad_()
     steps = torch.randn(2, 4, 2, generator=random).to(dtype).requires_grad_()
-    a, b = start.detach().double().requires_grad_(), steps.detach().double().requires_grad_()
+    a, b = leaf(start), leaf(steps)
     got, wanted = extend(start, steps, listed), reference.apply_chen(a, b, listed)
-    assert close(got, wanted)
-    for mine, other in zip(gradients(got, start, steps), gradients(wanted, a, b), strict=True):
+    for mine, other in zip(with_gradients(got, start, steps), with_gradients(wanted, a, b), strict=True):
         assert close(mine, other)
 
 
@@ -81,21 +72,12 @@ def test_any_shape(n: int, length: int, channels: int, depth: int, seed: int):
 
 def test_chunks_change_no_bit(monkeypatch: pytest.MonkeyPatch):
     x = make("brownian", 2, 3, 3, 2).requires_grad_()
-    whole = signature(x, 2)
-    of_whole = gradients(whole, x)[0]
-    launches: list[str] = []
-    run = launch.run
-
-    def counted(kernel: Any, *args: Any, **constants: Any) -> None:
-        launches.append(kernel.fn.__name__)
-        run(kernel, *args, **constants)
-
-    monkeypatch.setattr(fast, "run", counted)
-    monkeypatch.setattr(launch, "SCRATCH_BYTES", 1)
+    whole = with_gradients(signature(x, 2), x)
+    launches = launches_without_memory(monkeypatch, fast)
     chunked = signature(x, 2)
     assert launches.count("advance") == 3  # one series at a time
-    assert torch.equal(whole, chunked)
-    assert torch.equal(of_whole, gradients(chunked, x)[0])
+    for a, b in zip(whole, with_gradients(chunked, x), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_words_too_long_for_a_lane_are_left_to_the_reference(monkeypatch: pytest.MonkeyPatch):

@@ -31,7 +31,7 @@ from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
 
 if TYPE_CHECKING:
     from siggpde.numerics.logsignature import LogBasis
-    from siggpde.numerics.windows import WindowView
+    from siggpde.numerics.windows import Chosen, PooledWindows, ViewedSeries
 
 TRITON_STATIC_KERNELS = ("rbf",)
 
@@ -77,27 +77,15 @@ class Operations(Protocol):
         """Coordinates (n, L) of the logarithm of signatures (n, M) of all words up to a depth, with a graph."""
         ...
 
-    def pool_windows(
-        self, x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor,
-        thresholds: Tensor, whole: Tensor, thirds: Tensor, threads: int,
-    ) -> None:  # fmt: skip
-        """Writes statistics over all windows to `whole` (n, 4 + q, M), over thirds to (n, 1 + ceil(q / 2), 3, M).
-
-        A row of either is contiguous; the rows need not be.
-        """
+    def pool_windows(self, series: ViewedSeries, path_scales: Tensor, thresholds: Tensor, out: PooledWindows) -> None:
+        """Writes statistics over all windows to `out`. A row of it is contiguous; the rows need not be."""
         ...
 
-    def window_signatures(
-        self, x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor,
-        series: Tensor, windows: Tensor, threads: int,
-    ) -> Tensor:  # fmt: skip
-        """The normalised words (m, M) of chosen windows: window windows[i] of series series[i], both (m,), int64."""
+    def window_signatures(self, series: ViewedSeries, path_scales: Tensor, chosen: Chosen) -> Tensor:
+        """The normalised words (m, M) of chosen windows."""
         ...
 
-    def window_path_lengths(
-        self, x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, series: Tensor, windows: Tensor,
-        threads: int,
-    ) -> Tensor:  # fmt: skip
+    def window_path_lengths(self, series: ViewedSeries, chosen: Chosen) -> Tensor:
         """The lengths (m, groups) of the paths of chosen windows, before they are scaled."""
         ...
 

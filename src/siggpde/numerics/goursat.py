@@ -83,24 +83,15 @@ class Scheme(NamedTuple):
     pieces: int
 
 
-def cell_matrices(rho: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor, Tensor]:
-    """E (..., m, m), F (..., m, m) and g (..., m) at every rho (...)."""
-    exponents = torch.arange(scheme.powers + 1, device=rho.device)
-    return _combine(rho.unsqueeze(-1) ** exponents, scheme)
-
-
-def cell_matrix_slopes(rho: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor, Tensor]:
-    """The derivatives of E, F and g in rho, in the same shapes."""
-    exponents = torch.arange(scheme.powers + 1, device=rho.device)
-    return _combine(exponents * rho.unsqueeze(-1) ** (exponents - 1).clamp(min=0), scheme)
-
-
-def _combine(monomials: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor, Tensor]:
-    keep, swap, lift = (table.to(monomials) for table in cell_tables(scheme.degree, scheme.powers))
+def cell_matrices(rho: Tensor, scheme: Scheme, *, slopes: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """E (..., m, m), F (..., m, m) and g (..., m) at every rho (...), or their derivatives in rho."""
+    n = torch.arange(scheme.powers + 1, device=rho.device)
+    powers = n * rho.unsqueeze(-1) ** (n - 1).clamp(min=0) if slopes else rho.unsqueeze(-1) ** n
+    keep, swap, lift = (table.to(powers) for table in cell_tables(scheme.degree, scheme.powers))
     return (
-        torch.einsum("...n,njk->...jk", monomials, keep),
-        torch.einsum("...n,njk->...jk", monomials, swap),
-        torch.einsum("...n,nj->...j", monomials, lift),
+        torch.einsum("...n,njk->...jk", powers, keep),
+        torch.einsum("...n,njk->...jk", powers, swap),
+        torch.einsum("...n,nj->...j", powers, lift),
     )
 
 
@@ -125,10 +116,7 @@ class Front(NamedTuple):
 
 
 def solve_goursat(rho: Tensor, scheme: Scheme, *, log: bool = False, cells: Cells | None = None) -> Tensor:
-    """U at the far corner, (n,), or its logarithm; rho (n, I, J). `cells`, if given, is filled.
-
-    This is the PDE of the paper, of which k(X, Y) is the solution at the far corner.
-    """
+    """U of the paper's PDE at the far corner, (n,), or its logarithm; rho (n, I, J). `cells`, if given, is filled."""
     end, shift = solve_scaled(rho, scheme, rescale=log, cells=cells)
     return end.log() + shift if log else end
 
@@ -158,19 +146,13 @@ def solve_scaled(
 
 
 def boundary(rho: Tensor, degree: int) -> Front:
-    """The boundary condition U(0, .) = U(., 0) = 1: corner values on the axes are 1, derivatives along them 0.
-
-    They are the boundary conditions of the paper's PDE.
-    """
+    """The boundary condition U(0, .) = U(., 0) = 1 of the paper: corner values on the axes are 1, derivatives 0."""
     n, rows, columns = rho.shape
     return Front(rho.new_zeros(n, rows, degree), rho.new_zeros(n, columns, degree), rho.new_ones(n, rows))
 
 
 def advance_antidiagonal(front: Front, rho: Tensor, t: int, scheme: Scheme, cells: Cells | None = None) -> Front:
-    """Solves all cells (i, t - i) of anti-diagonal t at once; `cells`, if given, gets their inputs.
-
-    The paper's GPU solver advances the cells of an anti-diagonal in parallel in the same way.
-    """
+    """Solves all cells (i, t - i) of anti-diagonal t at once, as the paper's GPU solver; fills `cells`, if given."""
     left, bottom, corner = front
     _, rows, columns = rho.shape
     lo, hi = max(0, t - columns + 1), min(rows - 1, t)
@@ -213,34 +195,34 @@ LEGENDRE = Scheme(12, 18, 0)
 
 
 def scheme_of(refine: int) -> Scheme:
-    """Finite differences with 2^refine pieces a segment; the Legendre scheme for refine = -1.
-
-    Finite differences with dyadic refinement are the paper's solver.
-    """
+    """Finite differences with 2^refine pieces a segment, the paper's solver; the Legendre scheme for refine = -1."""
     return LEGENDRE if refine < 0 else Scheme(1, 2, 2**refine)
 
 
-def split_increments(x: Tensor, lengths: Tensor | None, scheme: Scheme) -> Tensor:
-    """Increments (n, pieces, channels) of the paths x (n, length, channels), split; short series end in zeros."""
-    inside = row_mask(x, lengths)[:, 1:, None]
+def split_path(x: Tensor, lengths: Tensor | None, scheme: Scheme, static: StaticKernel | None = None) -> Tensor:
+    """The pieces (n, pieces, fields) of the paths x (n, length, channels); zeros after the last of a series.
+
+    The fields of a piece are the channels of its increment; of a path that a static kernel lifts the start and the end
+    of its segment (`channels` fields each), and one over the pieces of that segment.
+    """
+    mask = row_mask(x, lengths)[:, :, None]
+    inside = mask[:, 1:]
     # Masked on both sides, so that padding may hold anything and still gets no gradient.
     start, end = torch.where(inside, x[:, :-1], 0.0), torch.where(inside, x[:, 1:], 0.0)
-    increments = end - start
     if scheme.pieces:
-        return increments.repeat_interleave(scheme.pieces, 1) / scheme.pieces
-    counts = piece_counts(increments.detach().norm(dim=2))
+        counts = torch.full(start.shape[:2], scheme.pieces, device=x.device)
+    else:  # as many as make them short
+        if static is None:
+            long = (end - start).detach().norm(dim=2)
+        else:
+            long = squared_segments(static, torch.where(mask, x, 0.0).detach()).sqrt() * inside[:, :, 0]
+        counts = (long / MAX_PIECE_LENGTH).ceil().nan_to_num(nan=1.0, posinf=MAX_PIECES).clamp(1, MAX_PIECES).long()
+    parts = counts[:, :, None]
+    pieces = (end - start) / parts if static is None else torch.cat([start, end, inside / parts.to(x)], 2)
     if bool((counts == 1).all()):
-        return increments
-    split = [
-        (series / count[:, None]).repeat_interleave(count, 0) for series, count in zip(increments, counts, strict=True)
-    ]
+        return pieces
+    split = [series.repeat_interleave(count, 0) for series, count in zip(pieces, counts, strict=True)]
     return torch.nn.utils.rnn.pad_sequence(split, batch_first=True)
-
-
-def piece_counts(lengths: Tensor) -> Tensor:
-    """How many pieces make segments of these lengths short."""
-    counts = (lengths / MAX_PIECE_LENGTH).ceil().nan_to_num(nan=1.0, posinf=MAX_PIECES)
-    return counts.clamp(1, MAX_PIECES).long()
 
 
 def solve_all_pairs(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
@@ -259,27 +241,8 @@ def solve_in_chunks(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: T
     return torch.cat(values) if values else dx.new_zeros(0)
 
 
-def split_lifted(x: Tensor, lengths: Tensor | None, scheme: Scheme, static: StaticKernel) -> Tensor:
-    """The pieces of paths x (n, length, channels) that a static kernel lifts, (n, pieces, 2 channels + 1).
-
-    Of each piece: start and end point of its segment, and one over the pieces of that segment; zeros after the last.
-    """
-    inside = row_mask(x, lengths)[:, 1:, None]
-    start, end = torch.where(inside, x[:, :-1], 0.0), torch.where(inside, x[:, 1:], 0.0)
-    points = torch.where(row_mask(x, lengths)[:, :, None], x, 0.0)
-    if scheme.pieces:
-        counts = torch.full(start.shape[:2], scheme.pieces, device=x.device)
-    else:
-        counts = piece_counts(squared_segments(static, points.detach()).sqrt() * inside[:, :, 0])
-    segments = torch.cat([start, end, inside / counts[:, :, None].to(x)], 2)
-    if bool((counts == 1).all()):
-        return segments
-    split = [series.repeat_interleave(count, 0) for series, count in zip(segments, counts, strict=True)]
-    return torch.nn.utils.rnn.pad_sequence(split, batch_first=True)
-
-
 def lifted_coefficients(pieces_x: Tensor, pieces_y: Tensor, static: StaticKernel) -> Tensor:
-    """p_ij (n, I, J) of all pairs of pieces of paired paths, as `split_lifted` gives them."""
+    """p_ij (n, I, J) of all pairs of pieces of paired paths, as `split_path` gives them."""
     channels = pieces_x.shape[2] // 2
     x, to_x, factor_x = pieces_x.split([channels, channels, 1], 2)
     y, to_y, factor_y = pieces_y.split([channels, channels, 1], 2)

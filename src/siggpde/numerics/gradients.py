@@ -37,7 +37,6 @@ from siggpde.numerics.goursat import (
     Cells,
     Scheme,
     cell_matrices,
-    cell_matrix_slopes,
     empty_cells,
     scheme_of,
     solve_goursat,
@@ -89,7 +88,7 @@ def directional_derivatives(dx: Tensor, dy: Tensor, directions: Tensor, scheme: 
         return dx.new_zeros(len(directions))
     rho = dx @ dy.T
     keep, swap, lift = cell_matrices(rho, scheme)
-    slopes = cell_matrix_slopes(rho, scheme)
+    slopes = cell_matrices(rho, scheme, slopes=True)
     # Axis 0 of edges and corners: U first, then U_gamma of every direction.
     count = 1 + len(directions)
     bottom = dx.new_zeros(columns, count, scheme.degree)  # U(., 0) = 1 and U_gamma(., 0) = 0 have derivative 0
@@ -134,16 +133,15 @@ def variation_gradients(scheme: Scheme, grad: Tensor, dx: Tensor, dy: Tensor) ->
 def kernel_variation(rho: Tensor, scheme: Scheme) -> Tensor:
     """Returns dk/drho (n, I, J): the integral of U V over every cell (Theorem 4.1)."""
     forward, backward = edges(rho, scheme), edges(rho.flip(1, 2), scheme)
-    _, weights = _gauss(_points(scheme))
+    _, weights = _gauss(scheme.degree + 2)
     weight = torch.as_tensor(weights, dtype=rho.dtype, device=rho.device)
     out = torch.empty_like(rho)
     _, rows, columns = rho.shape
     size = max(1, _CELLS_EVALUATED_AT_ONCE // max(1, len(rho) * columns))
     for begin in range(0, rows, size):
-        end = min(begin + size, rows)
-        u = inside(forward, rho, scheme, slice(begin, end))
-        v = turned(inside(backward, rho.flip(1, 2), scheme, slice(rows - end, rows - begin)))
-        out[:, begin:end] = torch.einsum("nijpq,nijpq,p,q->nij", u, v, weight, weight)
+        part = slice(begin, min(begin + size, rows))
+        u, v = solution(forward, rho, scheme, part), time_reversed_solution(backward, rho, scheme, part)
+        out[:, part] = torch.einsum("nijpq,nijpq,p,q->nij", u, v, weight, weight)
     return out
 
 
@@ -154,10 +152,10 @@ def edges(rho: Tensor, scheme: Scheme) -> Cells:
     return cells
 
 
-def inside(cells: Cells, rho: Tensor, scheme: Scheme, rows: slice) -> Tensor:
+def solution(cells: Cells, rho: Tensor, scheme: Scheme, rows: slice) -> Tensor:
     """U at the Gauss points of the cells of some rows, (n, rows, J, points in s, points in t), by Riemann's formula."""
     exponents = np.arange(scheme.powers + 1)
-    points, _ = _gauss(_points(scheme))
+    points, _ = _gauss(scheme.degree + 2)
     grown = torch.as_tensor(points[:, None] ** exponents).to(rho)  # (points, powers)
     factorials = torch.as_tensor([1 / factorial(n) ** 2 for n in exponents], dtype=torch.float64).to(rho)
     integrals = torch.as_tensor(_edge_integrals(scheme.degree, scheme.powers)).to(rho)
@@ -173,26 +171,14 @@ def inside(cells: Cells, rho: Tensor, scheme: Scheme, rows: slice) -> Tensor:
     return integrated(cells.bottom).transpose(-1, -2) @ grown.T + grown @ (integrated(cells.left) + corner)
 
 
-def solution(rho: Tensor, scheme: Scheme) -> Tensor:
-    """U at the Gauss points of every cell, (n, I, J, points in s, points in t)."""
-    return inside(edges(rho, scheme), rho, scheme, slice(None))
+def time_reversed_solution(backward: Cells, rho: Tensor, scheme: Scheme, rows: slice) -> Tensor:
+    """V at the same points, from the cells of rho reversed in both directions: the time-reversal lemma of the paper.
 
-
-def turned(values: Tensor) -> Tensor:
-    """Reverses time: the order of the cells and, inside each cell, that of its points, which lie symmetrically."""
-    return values.flip(1, 2).flip(3, 4)
-
-
-def time_reversed_solution(rho: Tensor, scheme: Scheme) -> Tensor:
-    """Returns V at the same points: the solution for both paths reversed in time, in the order of the original cells.
-
-    By the time-reversal lemma of the paper, section 4.
+    Cells are put in their original order again and, inside each cell, its points, which lie symmetrically.
     """
-    return turned(solution(rho.flip(1, 2), scheme))
-
-
-def _points(scheme: Scheme) -> int:
-    return scheme.degree + 2
+    count = rho.shape[1]
+    reversed_rows = slice(count - rows.stop, count - rows.start)
+    return solution(backward, rho.flip(1, 2), scheme, reversed_rows).flip(1, 2).flip(3, 4)
 
 
 @lru_cache(maxsize=16)

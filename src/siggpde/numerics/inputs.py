@@ -38,25 +38,21 @@ Series = torch.Tensor | np.ndarray | Sequence[torch.Tensor | np.ndarray]
 Result = TypeVar("Result")
 
 
-def checked_once(size: int) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+def checked_once(function: Callable[..., Result]) -> Callable[..., Result]:
     """Keeps the last results, as `functools.lru_cache` does, and lets every wrong argument reach the function.
 
     Arguments are told apart by type, for 2.0 equals 2 and True equals 1, and one that cannot be hashed is passed on.
     """
+    cached = lru_cache(maxsize=64, typed=True)(function)
 
-    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
-        cached = lru_cache(maxsize=size, typed=True)(function)
+    @wraps(function)
+    def call(*args: Any) -> Result:
+        try:
+            return cached(*args)
+        except TypeError:
+            return function(*args)
 
-        @wraps(function)
-        def call(*args: Any) -> Result:
-            try:
-                return cached(*args)
-            except TypeError:
-                return function(*args)
-
-        return call
-
-    return decorate
+    return call
 
 
 def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -90,13 +86,6 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
     return x.contiguous(), lengths
 
 
-def to_device(
-    x: torch.Tensor, lengths: torch.Tensor | None, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """A batch and its lengths on a device; the same tensors if they are there already."""
-    return (x, lengths) if x.device == device else (x.to(device), None if lengths is None else lengths.to(device))
-
-
 def thread_count(n_jobs: int | None) -> int:
     """Threads for a call: those of `threads.limited` or torch's number by default, all cores for -1."""
     if n_jobs is None:
@@ -107,11 +96,14 @@ def thread_count(n_jobs: int | None) -> int:
     return min(count, _MOST_THREADS) if count > 0 else os.cpu_count() or 1
 
 
+def counts_of(x: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    """The number of points of each series, (n,), int64."""
+    return torch.full((len(x),), x.shape[1], device=x.device) if lengths is None else lengths
+
+
 def row_mask(x: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
     """Whether each point is before the end of its series, (n, length), bool."""
-    if lengths is None:
-        return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-    return torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+    return torch.arange(x.shape[1], device=x.device) < counts_of(x, lengths)[:, None]
 
 
 def check_finite(x: torch.Tensor, lengths: torch.Tensor | None, name: str = "x") -> None:
@@ -184,12 +176,10 @@ def _from_numpy(x: Any, name: str) -> torch.Tensor:
 
 
 def _check_lengths(lengths: Any, x: torch.Tensor, name: str) -> torch.Tensor:
-    given = _as_integers(lengths, f"shape ({len(x)},), one for each series of {name}")
+    wanted = f"lengths must be integers of shape ({len(x)},), one for each series of {name}"
+    given = _as_integers(lengths, wanted)
     if given.shape != x.shape[:1]:
-        raise ValueError(
-            f"lengths must be integers of shape ({len(x)},), one for each series of {name}, got shape "
-            f"{tuple(given.shape)}"
-        )
+        raise ValueError(f"{wanted}, got shape {tuple(given.shape)}")
     outside = ((given < 1) | (given > x.shape[1])).nonzero()
     if len(outside):
         series = int(outside[0])
@@ -213,7 +203,7 @@ def _as_integers(lengths: Any, wanted: str) -> torch.Tensor:
         got = array.dtype if array.dtype.kind != "O" else type(lengths).__name__
         if array.dtype.kind in "iu" or array.shape == (0,):
             return torch.from_numpy(array.astype(np.int64))
-    raise ValueError(f"lengths must be integers of {wanted}, got {got}")
+    raise ValueError(f"{wanted}, got {got}")
 
 
 def _pad(series: Sequence[Any], name: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -305,7 +295,7 @@ def word_list(channels: int, words: RequestedWords) -> list[Word]:
     return words_up_to(channels, words)
 
 
-@checked_once(64)
+@checked_once
 def check_prefix_closed(words: tuple[tuple[int, ...], ...]) -> None:
     """Raises ValueError if a prefix of a word is missing; checked once for each list of words."""
     parents(words)
@@ -341,7 +331,7 @@ def average_sides(max_points: int | None, *sides: Side) -> tuple[Side, ...]:
         return sides
     done, shortened, longest = [], 0, 0
     for name, (values, lengths) in zip(("x", "y"), sides, strict=False):
-        counts = _counts(values, lengths)
+        counts = counts_of(values, lengths)
         long = counts > max_points
         if bool(long.any()):
             check_finite(values, lengths, name)  # an error names the point as it was given
@@ -358,7 +348,7 @@ def average_sides(max_points: int | None, *sides: Side) -> tuple[Side, ...]:
 
 def averaged(values: Tensor, lengths: Tensor | None, max_points: int) -> Side:
     """`average_points` of a checked batch, copied up to the end of its longest series, without a word."""
-    counts = _counts(values, lengths)
+    counts = counts_of(values, lengths)
     shorter = counts.clamp(max=max_points)
     longest = int(shorter.max())
     means = values[:, :longest].clone()
@@ -377,8 +367,3 @@ def check_max_points(max_points: Any) -> None:
     points = 1 if max_points is None else as_integer(max_points)
     if points is None or points < 1:
         raise ValueError(f"max_points must be a positive whole number, or None for never, got {max_points!r}")
-
-
-def _counts(values: Tensor, lengths: Tensor | None) -> Tensor:
-    n, length, _ = values.shape
-    return torch.full((n,), length, device=values.device) if lengths is None else lengths

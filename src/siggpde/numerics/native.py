@@ -22,7 +22,7 @@ from siggpde.numerics.words import check_depth, check_words, count_up_to, parent
 
 if TYPE_CHECKING:
     from siggpde.numerics.logsignature import LogBasis
-    from siggpde.numerics.windows import WindowView
+    from siggpde.numerics.windows import Chosen, PooledWindows, ViewedSeries, WindowView
 
 _LINEAR = 0, 1.0, 1.0, 1.0
 
@@ -129,7 +129,7 @@ def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: in
     return _signature(increments, start.contiguous(), None, word_tree(increments.shape[2], words), threads)
 
 
-@checked_once(64)
+@checked_once
 def word_tree(channels: int, words: RequestedWords) -> Any:
     """The core's `SignatureTree` for all words up to a depth, or for a tuple of words; one column for each word."""
     if not isinstance(words, tuple):
@@ -201,43 +201,35 @@ def _coordinates(basis: LogBasis) -> Any:
     return core.LogCoordinates(channels, basis.depth, count, lengths, ranks, columns, *change)
 
 
-def pool_windows(
-    x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor, thresholds: Tensor,
-    whole: Tensor, thirds: Tensor, threads: int,
-) -> None:  # fmt: skip
-    by_column = thresholds.T.contiguous()
-    levels = (by_column.data_ptr(), len(thresholds))
-    results = (whole.data_ptr(), whole.stride(0), thirds.data_ptr(), thirds.stride(0))
-    _run_windows("pool", x, lengths, view, lift_scale, whole, path_scales.data_ptr(), *levels, *results, threads)
+def pool_windows(series: ViewedSeries, path_scales: Tensor, thresholds: Tensor, out: PooledWindows) -> None:
+    by_column, (whole, thirds) = thresholds.T.contiguous(), out
+    levels = by_column.data_ptr(), len(thresholds)
+    results = whole.data_ptr(), whole.stride(0), thirds.data_ptr(), thirds.stride(0)
+    _run_windows("pool", series, whole, path_scales.data_ptr(), *levels, *results)
 
 
-def window_signatures(
-    x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor, series: Tensor,
-    windows: Tensor, threads: int,
-) -> Tensor:  # fmt: skip
-    out = x.new_empty(len(series), view.columns)
-    chosen = (series.data_ptr(), windows.data_ptr(), len(series), out.data_ptr())
-    _run_windows("signatures", x, lengths, view, lift_scale, out, path_scales.data_ptr(), *chosen, threads)
+def window_signatures(series: ViewedSeries, path_scales: Tensor, chosen: Chosen) -> Tensor:
+    out = series.x.new_empty(len(chosen[0]), series.view.columns)
+    return _run_chosen("signatures", series, chosen, out, path_scales.data_ptr())
+
+
+def window_path_lengths(series: ViewedSeries, chosen: Chosen) -> Tensor:
+    out = series.x.new_empty(len(chosen[0]), len(series.view.groups))
+    return _run_chosen("path_lengths", series, chosen, out, 0)
+
+
+def _run_chosen(name: str, series: ViewedSeries, chosen: Chosen, out: Tensor, path_scales: int) -> Tensor:
+    rows, windows = chosen
+    _run_windows(name, series, out, path_scales, rows.data_ptr(), windows.data_ptr(), len(rows), out.data_ptr())
     return out
 
 
-def window_path_lengths(
-    x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, series: Tensor, windows: Tensor,
-    threads: int,
-) -> Tensor:  # fmt: skip
-    out = x.new_empty(len(series), len(view.groups))
-    chosen = (series.data_ptr(), windows.data_ptr(), len(series), out.data_ptr())
-    _run_windows("path_lengths", x, lengths, view, lift_scale, out, 0, *chosen, threads)
-    return out
-
-
-def _run_windows(
-    name: str, x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, result: Tensor, *arguments: int
-) -> None:
+def _run_windows(name: str, series: ViewedSeries, result: Tensor, *arguments: int) -> None:
     """Calls a function of the core for a view; raises where a number is not finite, or the result out of range."""
+    x, lengths, view, lift_scale, threads = series
     run = getattr(_windows(view), f"{name}_{'double' if x.dtype == torch.float64 else 'float'}")
     factors = (1 / lift_scale)[list(view.used)]
-    failure = run(x.data_ptr(), address(lengths), len(x), x.shape[1], factors.data_ptr(), *arguments)
+    failure = run(x.data_ptr(), address(lengths), len(x), x.shape[1], factors.data_ptr(), *arguments, threads)
     if failure == NOT_FINITE:
         inputs.raise_not_finite(x, lengths)
     if failure == OVERFLOW:

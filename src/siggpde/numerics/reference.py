@@ -27,7 +27,7 @@ from siggpde.numerics.words import prefix_closure, word_column, words_up_to
 
 if TYPE_CHECKING:
     from siggpde.numerics.logsignature import LogBasis
-    from siggpde.numerics.windows import WindowView
+    from siggpde.numerics.windows import Chosen, PooledWindows, ViewedSeries, WindowView
 
 PairSolver = Callable[[Tensor, Tensor], Tensor]
 
@@ -116,9 +116,7 @@ def _checked_pieces(x: Tensor, lengths: Tensor | None, settings: KernelSettings,
     too_long = (~(segments <= longest) & inside[:, 1:]).any(1).nonzero()
     if len(too_long):
         inputs.raise_kernel_overflow(x.dtype, f"of series {int(too_long[0])} of {name}", True, log)
-    if static is None:
-        return goursat.split_increments(x, lengths, scheme)
-    return goursat.split_lifted(x, lengths, scheme, static)
+    return goursat.split_path(x, lengths, scheme, static)
 
 
 def check_range(value: Tensor, diagonal: bool, log: bool = False) -> Tensor:
@@ -259,36 +257,28 @@ Signature = Callable[[Tensor, int], Tensor]
 _CHUNK = 2**24  # numbers of the words of a chunk of series
 
 
-def pool_windows(
-    x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor, thresholds: Tensor,
-    whole: Tensor, thirds: Tensor, threads: int,
-) -> None:  # fmt: skip
+def pool_windows(series: ViewedSeries, path_scales: Tensor, thresholds: Tensor, out: PooledWindows) -> None:
+    x, lengths, view, lift_scale, _ = series
     inputs.check_finite(x, lengths)
-    for rows, series in equally_long(x, lengths, view):
-        words = normalised_words(windows_of(series, view, lift_scale), view, path_scales, plain_signature)
-        whole[rows], thirds[rows] = statistics(words, thresholds)
-    _check_words(whole)
+    for rows, same in equally_long(x, lengths, view):
+        words = normalised_words(windows_of(same, view, lift_scale), view, path_scales, plain_signature)
+        out.whole[rows], out.thirds[rows] = statistics(words, thresholds)
+    _check_words(out.whole)
 
 
-def window_signatures(
-    x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, path_scales: Tensor, series: Tensor,
-    windows: Tensor, threads: int,
-) -> Tensor:  # fmt: skip
-    chosen = _chosen_windows(x, lengths, view, lift_scale, series, windows)
-    return _check_words(normalised_words(chosen[:, None], view, path_scales, plain_signature)[:, 0])
+def window_signatures(series: ViewedSeries, path_scales: Tensor, chosen: Chosen) -> Tensor:
+    points = _chosen_windows(series, chosen)
+    return _check_words(normalised_words(points[:, None], series.view, path_scales, plain_signature)[:, 0])
 
 
-def window_path_lengths(
-    x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, series: Tensor, windows: Tensor,
-    threads: int,
-) -> Tensor:  # fmt: skip
-    chosen = _chosen_windows(x, lengths, view, lift_scale, series, windows)
-    return _check_words(torch.stack([path.diff(dim=1).norm(dim=2).sum(1) for path in paths_of(chosen, view)], 1))
+def window_path_lengths(series: ViewedSeries, chosen: Chosen) -> Tensor:
+    paths = paths_of(_chosen_windows(series, chosen), series.view)
+    return _check_words(torch.stack([path.diff(dim=1).norm(dim=2).sum(1) for path in paths], 1))
 
 
 def equally_long(x: Tensor, lengths: Tensor | None, view: WindowView) -> Iterator[tuple[Tensor, Tensor]]:
     """(rows (g,), their series (g, l, channels)) of one length l each, in chunks that fit in memory."""
-    counts = torch.full((len(x),), x.shape[1], device=x.device) if lengths is None else lengths
+    counts = inputs.counts_of(x, lengths)
     size = max(1, _CHUNK // (view.max_windows * (view.columns + view.points * view.channels)))
     for length in counts.unique().tolist():
         for rows in (counts == length).nonzero()[:, 0].split(size):
@@ -359,17 +349,16 @@ def statistics(words: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
     return whole, torch.stack(thirds, 1)
 
 
-def _chosen_windows(
-    x: Tensor, lengths: Tensor | None, view: WindowView, lift_scale: Tensor, series: Tensor, windows: Tensor
-) -> Tensor:
+def _chosen_windows(series: ViewedSeries, chosen: Chosen) -> Tensor:
     """The points (m, points, channels) of chosen windows."""
+    (x, lengths, view, lift_scale, _), (row, window) = series, chosen
     inputs.check_finite(x, lengths)
-    out = x.new_empty(len(series), view.points, view.channels)
+    out = x.new_empty(len(row), view.points, view.channels)
     for rows, same in equally_long(x, lengths, view):
         number = torch.full((len(x),), -1, device=x.device)
         number[rows] = torch.arange(len(rows), device=x.device)
-        wanted = (number[series] >= 0).nonzero()[:, 0]
-        out[wanted] = windows_of(same, view, lift_scale)[number[series[wanted]], windows[wanted]]
+        wanted = (number[row] >= 0).nonzero()[:, 0]
+        out[wanted] = windows_of(same, view, lift_scale)[number[row[wanted]], window[wanted]]
     return out
 
 

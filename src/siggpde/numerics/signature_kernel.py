@@ -223,7 +223,7 @@ def signature_kernel_diag_gradient(
     return value, times_amplitude(slope, None, factor).detach()
 
 
-@checked_once(256)
+@checked_once
 def check_settings(
     solver: Any, refine: Any, tol: Any, gradient: Any, dtype: torch.dtype, log: Any = False, normalize: Any = False
 ) -> tuple[int, float, bool, bool]:
@@ -242,12 +242,8 @@ def check_settings(
     for name, value in (("log", log), ("normalize", normalize)):
         if not isinstance(value, bool | np.bool_):
             raise ValueError(f"{name} must be True or False, got {value!r}")
-    return (
-        (-1 if solver == "series" else pieces),
-        max(float(tol), 16 * torch.finfo(dtype).eps),
-        bool(log),
-        bool(normalize),
-    )
+    tol = max(float(tol), 16 * torch.finfo(dtype).eps)
+    return -1 if solver == "series" else pieces, tol, bool(log), bool(normalize)
 
 
 def check_scales(theta: Any, x: Tensor) -> Tensor:

@@ -130,6 +130,17 @@ class WindowView:
 
 
 Lengths = Tensor | Sequence[int] | None
+Chosen = tuple[Tensor, Tensor]  # windows, each by its series and its number in it: (m,) and (m,), int64
+
+
+class ViewedSeries(NamedTuple):
+    """Series x (n, length, channels), their lengths (n,), their view, and the scales (channels,) of its lift."""
+
+    x: Tensor
+    lengths: Tensor | None
+    view: WindowView
+    lift_scale: Tensor
+    threads: int
 
 
 class PooledWindows(NamedTuple):
@@ -173,14 +184,13 @@ def pool_windows(
              [0.0000],
              [0.5000]]])
     """
-    batch, counts, scale = _batch(x, lengths, view, lift_scale)
-    scales = _numbers("path_scales", path_scales, (len(view.groups),), batch)
+    given = _viewed(x, lengths, view, lift_scale, n_jobs)
+    scales = _numbers("path_scales", path_scales, (len(view.groups),), given.x)
     if thresholds.ndim != 2:
         raise ValueError(f"thresholds must have shape (q, {view.columns}), got {tuple(thresholds.shape)}")
-    above = _numbers("thresholds", thresholds, (len(thresholds), view.columns), batch)
-    threads = inputs.thread_count(n_jobs)
-    result = empty_pooled(len(batch), view, len(above), batch) if out is None else _check_out(out, view, above, batch)
-    backend_for(batch).pool_windows(batch, counts, view, scale, scales, above, *result, threads)
+    above = _numbers("thresholds", thresholds, (len(thresholds), view.columns), given.x)
+    result = empty_pooled(len(given.x), view, len(above), given.x) if out is None else _check_out(out, given, above)
+    backend_for(given.x).pool_windows(given, scales, above, result)
     return result
 
 
@@ -196,11 +206,9 @@ def window_signatures(
     n_jobs: int | None = None,
 ) -> Tensor:
     """The normalised words (m, M) of chosen windows: window windows[i] of series series[i], both (m,), integers."""
-    batch, counts, scale = _batch(x, lengths, view, lift_scale)
-    scales = _numbers("path_scales", path_scales, (len(view.groups),), batch)
-    series, windows = _chosen(series, windows, batch, counts, view)
-    threads = inputs.thread_count(n_jobs)
-    return backend_for(batch).window_signatures(batch, counts, view, scale, scales, series, windows, threads)
+    given = _viewed(x, lengths, view, lift_scale, n_jobs)
+    scales = _numbers("path_scales", path_scales, (len(view.groups),), given.x)
+    return backend_for(given.x).window_signatures(given, scales, _chosen(series, windows, given))
 
 
 def window_path_lengths(
@@ -214,11 +222,8 @@ def window_path_lengths(
     n_jobs: int | None = None,
 ) -> Tensor:
     """The lengths (m, groups) of the paths (time, channels) of chosen windows, from their base points, not scaled."""
-    batch, counts, scale = _batch(x, lengths, view, lift_scale)
-    series, windows = _chosen(series, windows, batch, counts, view)
-    return backend_for(batch).window_path_lengths(
-        batch, counts, view, scale, series, windows, inputs.thread_count(n_jobs)
-    )
+    given = _viewed(x, lengths, view, lift_scale, n_jobs)
+    return backend_for(given.x).window_path_lengths(given, _chosen(series, windows, given))
 
 
 def empty_pooled(n: int, view: WindowView, thresholds: int, like: Tensor) -> PooledWindows:
@@ -227,7 +232,8 @@ def empty_pooled(n: int, view: WindowView, thresholds: int, like: Tensor) -> Poo
     return PooledWindows(whole, like.new_empty(n, 1 + (thresholds + 1) // 2, 3, view.columns))
 
 
-def _check_out(out: PooledWindows, view: WindowView, thresholds: Tensor, x: Tensor) -> PooledWindows:
+def _check_out(out: PooledWindows, series: ViewedSeries, thresholds: Tensor) -> PooledWindows:
+    x, view = series.x, series.view
     for name, given, wanted in zip(out._fields, out, empty_pooled(0, view, len(thresholds), x), strict=True):
         shape = (len(x), *wanted.shape[1:])
         if tuple(given.shape) != shape or given.dtype != x.dtype or given.device != x.device:
@@ -240,20 +246,19 @@ def _check_out(out: PooledWindows, view: WindowView, thresholds: Tensor, x: Tens
     return out
 
 
-def _batch(
-    x: inputs.Series, lengths: Lengths, view: WindowView, lift_scale: Tensor | None
-) -> tuple[Tensor, Tensor | None, Tensor]:
-    """The series, their lengths and the scales (channels,) of lifts, checked."""
+def _viewed(
+    x: inputs.Series, lengths: Lengths, view: WindowView, lift_scale: Tensor | None, n_jobs: int | None
+) -> ViewedSeries:
     batch, counts = inputs.as_batch(x, lengths)
     if batch.shape[2] != view.channels:
         raise ValueError(f"the view is of series with {view.channels} channels, but x has {batch.shape[2]}")
-    batch = batch.detach()
+    batch, threads = batch.detach(), inputs.thread_count(n_jobs)
     if lift_scale is None:
-        return batch, counts, batch.new_ones(view.channels)
+        return ViewedSeries(batch, counts, view, batch.new_ones(view.channels), threads)
     scale = _numbers("lift_scale", lift_scale, (view.channels,), batch)
     if not bool((scale > 0).all()):
         raise ValueError(f"lift_scale must be positive, got {float(scale.min())}")
-    return batch, counts, scale
+    return ViewedSeries(batch, counts, view, scale, threads)
 
 
 def _numbers(name: str, given: Tensor, shape: tuple[int, ...], x: Tensor) -> Tensor:
@@ -262,22 +267,20 @@ def _numbers(name: str, given: Tensor, shape: tuple[int, ...], x: Tensor) -> Ten
     return given.detach().to(x.device, x.dtype).contiguous()
 
 
-def _chosen(
-    series: Tensor, windows: Tensor, x: Tensor, lengths: Tensor | None, view: WindowView
-) -> tuple[Tensor, Tensor]:
+def _chosen(series: Tensor, windows: Tensor, given: ViewedSeries) -> Chosen:
     if series.ndim != 1 or series.shape != windows.shape:
         raise ValueError(
             f"series and windows must have one shape (m,), got {tuple(series.shape)} and {tuple(windows.shape)}"
         )
-    series = series.to(x.device, torch.int64).contiguous()
-    windows = windows.to(x.device, torch.int64).contiguous()
+    x = given.x
+    series, windows = (numbers.to(x.device, torch.int64).contiguous() for numbers in (series, windows))
     if len(series) and not 0 <= int(series.min()) <= int(series.max()) < len(x):
         raise ValueError(f"series must be from 0 to {len(x) - 1}, got {int(series.min())} to {int(series.max())}")
-    counts = torch.full((len(x),), x.shape[1], device=x.device) if lengths is None else lengths
-    outside = ((windows < 0) | (windows >= view.window_counts(counts)[series])).nonzero()
+    counts = given.view.window_counts(inputs.counts_of(x, given.lengths))[series]
+    outside = ((windows < 0) | (windows >= counts)).nonzero()
     if len(outside):
         at = int(outside[0])
-        number = int(view.window_counts(counts)[series[at]])
+        number = int(counts[at])
         raise ValueError(f"windows[{at}] is {int(windows[at])}, but series {int(series[at])} has {number} windows")
     return series, windows
 

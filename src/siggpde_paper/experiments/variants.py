@@ -26,7 +26,7 @@ from siggpde.gp.features import OrthogonalSignatureFeatures, Projection
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics import inputs
 from siggpde.numerics.autograd import once_differentiable
-from siggpde.numerics.goursat import scheme_of, split_increments
+from siggpde.numerics.goursat import scheme_of, split_path
 from siggpde.numerics.gradients import edges
 from siggpde.numerics.signature_kernel import Lengths, signature_kernel_diag
 from siggpde.numerics.words import Word
@@ -41,7 +41,7 @@ def scale_gradient(x: Tensor, theta: Tensor, refine: int) -> Tensor:
     rho_ij = sum_c theta_c² dx_i^c dx_j^c, so that dk/dlog theta_c = 2 sum_ij dk/drho_ij theta_c² dx_i^c dx_j^c.
     """
     scheme = scheme_of(refine)
-    dx = split_increments(x * theta, None, scheme)
+    dx = split_path(x * theta, None, scheme)
     rho = dx @ dx.transpose(1, 2)
     forward, backward = edges(rho, scheme).corner, edges(rho.flip(1, 2), scheme).corner
     weight = forward * backward.flip(1, 2)

@@ -404,7 +404,7 @@ def gpsig(
         raise ValueError(f"kind must be 'tensors' or 'sequences', got {kind!r}")
     batch, counts = inputs.as_batch(x, lengths)
     device = batch.device
-    batch, counts = inputs.to_device(batch, counts, torch.device("cpu"))  # the device of the random generator
+    batch, counts = batch.cpu(), None if counts is None else counts.cpu()  # the device of the random generator
     series = checked_series(batch.to(torch.float64), counts)
     points = torch.full((len(series),), batch.shape[1]) if counts is None else counts
     targets = likelihood.check_targets(y).cpu()
