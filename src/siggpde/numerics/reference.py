@@ -56,13 +56,14 @@ def diagonal_with_gradient(
 def diagonal_with_scale_gradient(
     x: Tensor, lengths: Tensor | None, theta: Tensor, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
+    wide, theta = (x.double(), theta.double()) if log else (x, theta)
     log_factor = torch.zeros_like(theta).expand(len(x), -1).clone().requires_grad_()
     with torch.enable_grad():
-        points = torch.where(inputs.row_mask(x, lengths)[:, :, None], x, 0.0)
+        points = torch.where(inputs.row_mask(x, lengths)[:, :, None], wide, 0.0)
         scaled = points * (theta * log_factor.exp())[:, None, :]
         value = diagonal(scaled, lengths, settings, log, True)
         (gradient,) = torch.autograd.grad(value.sum(), log_factor)
-    return value.detach(), gradient
+    return value.detach().to(x.dtype), gradient.to(x.dtype)
 
 
 def gram(pairs: Pairs, differentiable: bool) -> Tensor:
