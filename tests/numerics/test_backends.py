@@ -120,19 +120,16 @@ def test_without_the_core_there_is_one_warning_and_the_right_numbers(here: dict[
     assert differ(here, there) < 1e-8
 
 
-def refusal(kind: str) -> str:
-    """Code that imports the operations and prints what the import raises."""
-    tried = "try:\n import siggpde.numerics.signature_kernel\n"
-    return f"{tried}except {kind} as e:\n import json\n print(json.dumps(str(e)))"
-
-
-def test_the_core_can_be_insisted_on():
-    assert numbers_from(BLOCKED + "\n" + refusal("ImportError"), SIGGPDE_BACKEND="native") == "no such thing here"
-
-
-def test_an_unknown_backend_is_refused():
-    said = numbers_from(refusal("ValueError"), SIGGPDE_BACKEND="fast")
-    assert "SIGGPDE_BACKEND is 'fast'; set it to 'native', 'reference' or 'triton'" in said
+@pytest.mark.parametrize(
+    ("code", "chosen", "error", "said"),
+    [
+        (BLOCKED, "native", "ImportError", "no such thing here"),
+        ("", "fast", "ValueError", "SIGGPDE_BACKEND is 'fast'; set it to 'native', 'reference' or 'triton'"),
+    ],
+)
+def test_a_backend_that_cannot_be_had_is_refused(code: str, chosen: str, error: str, said: str):
+    tried = f"try:\n import siggpde.numerics.signature_kernel\nexcept {error} as e:\n print(json.dumps(str(e)))"
+    assert said in numbers_from(f"import json\n{code}\n{tried}", SIGGPDE_BACKEND=chosen)
 
 
 def test_here_is_native(here: dict[str, Any]):
@@ -165,11 +162,12 @@ def test_points_have_kernel_one_and_no_gradient(backend: Any, refine: int, log: 
 
 
 @backends
-@pytest.mark.parametrize(("n", "m"), [(0, 3), (3, 0), (0, 0)])
-def test_no_pairs_are_in_the_graph_all_the_same(backend: Any, n: int, m: int):
-    x, y = make("brownian", 0, 3, 4, 2)[:n].requires_grad_(), make("brownian", 1, 3, 4, 2)[:m].requires_grad_()
-    value = backend.gram(Pairs(x, y=y), True)
-    assert value.shape == (n, m)
+@refinements
+@pytest.mark.parametrize(("n", "m", "length"), [(0, 3, 4), (3, 0, 4), (0, 0, 4), (2, 3, 1)])
+def test_points_and_no_pairs_are_in_the_graph_all_the_same(backend: Any, refine: int, n: int, m: int, length: int):
+    x, y = make("brownian", 0, 3, length, 2)[:n].requires_grad_(), make("brownian", 1, 3, 4, 2)[:m].requires_grad_()
+    value = backend.gram(Pairs(x, y=y, settings=KernelSettings(None, refine)), True)
+    assert torch.equal(value, torch.ones(n, m).double())
     for gradient in torch.autograd.grad(value.sum(), (x, y)):
         assert not gradient.any()
 
@@ -183,31 +181,15 @@ def test_constant_coefficients_are_in_the_graph_all_the_same(backend: Any, words
     assert not torch.autograd.grad(value.sum(), x)[0].any()
 
 
-@backends
-@refinements
-def test_a_point_against_a_path(backend: Any, refine: int):
-    point, path = make("brownian", 0, 2, 1, 2).requires_grad_(), make("brownian", 1, 3, 4, 2).requires_grad_()
-    value = backend.gram(Pairs(point, y=path, settings=KernelSettings(None, refine)), True)
-    assert torch.equal(value, torch.ones(2, 3).double())
-    for gradient in torch.autograd.grad(value.sum(), (point, path)):
-        assert not gradient.any()
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("refine", "size"), [(0, 1000.0), (1, 3e4), (2, 3e4), (-1, 200.0)])
-def test_logarithms_beyond_the_range_of_the_value(dtype: torch.dtype, refine: int, size: float):
+def test_logarithms_beyond_the_range_of_the_value(refine: int, size: float):
     """Values of k above 1e150 are rescaled on the way; log k of the line of length `size` is about 2 size."""
-    x = (torch.linspace(0, 1, 5)[None, :, None] * size).to(dtype)
-    pairs = zip(
-        reference.diagonal_with_gradient(x, None, KernelSettings(None, refine), True),
-        native.diagonal_with_gradient(x, None, KernelSettings(None, refine), True),
-        strict=True,
-    )
-    for got, wanted in pairs:
-        assert got.dtype == dtype
+    x, settings = torch.linspace(0, 1, 5).double()[None, :, None] * size, KernelSettings(None, refine)
+    expected = reference.diagonal_with_gradient(x, None, settings, True)
+    for got, wanted in zip(native.diagonal_with_gradient(x, None, settings, True), expected, strict=True):
         torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
     if refine == -1:
-        assert abs(reference.diagonal(x, None, KernelSettings(), True, False) - 2 * size) < 5
+        assert abs(expected[0] - 2 * size) < 5
 
 
 def constants_of(module) -> dict[str, object]:
@@ -215,27 +197,15 @@ def constants_of(module) -> dict[str, object]:
 
 
 @needs_core
-def test_static_kernels_are_those_of_the_core():
+def test_constants_are_those_of_the_core():
     assert {name: number for number, name in enumerate(KINDS)} == core.static_kinds
-
-
-@needs_core
-def test_failure_codes_are_those_of_the_core():
     assert constants_of(inputs) == {**core.failure_codes, "floats": inputs.FLOATS}
-
-
-@needs_core
-def test_planning_constants_are_those_of_the_core():
-    expected = {name: value for name, value in core.plan_constants.items() if "overflowing" not in name}
-    assert constants_of(plan) == expected
-
-
-@needs_core
-def test_the_reference_refuses_what_the_core_refuses():
-    constants = core.plan_constants
-    assert goursat.LONGEST_SEGMENT[torch.float64] == constants["overflowing_segment_f64"]
-    assert goursat.LONGEST_SEGMENT[torch.float32] == constants["overflowing_segment_f32"]
-    assert constants["overflowing_segment_log"] == goursat.LONGEST_SEGMENT_OF_LOG
+    longest = {
+        "overflowing_segment_f64": goursat.LONGEST_SEGMENT[torch.float64],
+        "overflowing_segment_f32": goursat.LONGEST_SEGMENT[torch.float32],
+        "overflowing_segment_log": goursat.LONGEST_SEGMENT_OF_LOG,
+    }
+    assert {**constants_of(plan), **longest} == core.plan_constants
 
 
 def cuda_batch(dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -255,24 +225,17 @@ def missing(environment: pytest.MonkeyPatch, reason: str | None) -> None:
     environment.setattr(triton, "why_not_importable", lambda: reason)
 
 
-def test_cuda_tensors_take_triton_and_cpu_tensors_do_not(environment: pytest.MonkeyPatch):
+def test_cuda_tensors_take_triton_and_others_do_not(environment: pytest.MonkeyPatch):
     missing(environment, None)
     assert backend.uses_triton(cuda_batch())
     assert backend.uses_triton(cuda_batch(torch.float32))
     assert not backend.uses_triton(torch.zeros(2, 3, 2))
     assert not backend.uses_triton(torch.zeros(2, 3, 2, device="meta"))
-
-
-def test_the_reference_can_be_insisted_on(environment: pytest.MonkeyPatch):
-    missing(environment, "triton is not installed")
-    environment.setattr(backend, "requested_backend", "reference")
-    assert not backend.uses_triton(cuda_batch())
-
-
-def test_without_triton_a_cuda_tensor_is_refused_and_not_moved(environment: pytest.MonkeyPatch):
-    missing(environment, "triton is not installed")
+    missing(environment, "triton is not installed")  # then a tensor is refused and not moved
     with pytest.raises(RuntimeError, match=r'triton is not installed; pip install "triton>=3.5", or set SIGGPDE_'):
         backend.uses_triton(cuda_batch())
+    environment.setattr(backend, "requested_backend", "reference")
+    assert not backend.uses_triton(cuda_batch())
 
 
 def test_triton_on_the_cpu_is_the_interpreter_or_nothing(environment: pytest.MonkeyPatch):

@@ -26,6 +26,7 @@ from siggpde import (
 )
 from siggpde.numerics import native, reference
 from siggpde.numerics.autograd import Pairs
+from siggpde.numerics.signature_kernel import widened
 from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
 from siggpde.numerics.triton import cell, grid, operations, solve
 
@@ -61,7 +62,8 @@ def test_the_diagonal_and_its_gradients(dtype: torch.dtype, solver: tuple[int, f
     def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
         x, h, a = leaf(points, dtype), leaf(0.7), leaf(amplitude)
         static = StaticKernel("rbf", h, a, 1.0)
-        return with_gradients(ops.diagonal(x, RAGGED, KernelSettings(static, *solver), log, True), x, h, a)
+        value = ops.diagonal(widened(x, log), RAGGED, KernelSettings(static, *solver), log, True).to(dtype)
+        return with_gradients(value, x, h, a)
 
     agree(compute, dtype, solver)
 
@@ -100,7 +102,9 @@ def test_scale_gradients(dtype: torch.dtype, log: bool):
 
     def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
         settings = KernelSettings(StaticKernel("rbf", leaf(0.7), leaf(1.5), 1.0), 0)
-        return ops.diagonal_with_scale_gradient(points.to(dtype), RAGGED, theta.to(dtype), settings, log)
+        x, scales = (widened(v.to(dtype), log) for v in (points, theta))
+        value, slope = ops.diagonal_with_scale_gradient(x, RAGGED, scales, settings, log)
+        return value.to(dtype), slope.to(dtype)
 
     agree(compute, dtype, FD)
     assert not compute(operations, dtype)[1].requires_grad

@@ -40,7 +40,8 @@ class Operations(Protocol):
     """What every backend computes. Arguments have been checked, except that numbers may not be finite.
 
     x (n, length, channels) is contiguous, float32 or float64; lengths (n,) int64, or None if all points count.
-    Results have the dtype of x. Where `differentiable` is true they carry a graph; other results do not.
+    Results have the dtype of x, which is float64 for logarithms: k itself may be out of the range of float32. Where
+    `differentiable` is true they carry a graph; other results do not.
     """
 
     def diagonal(
@@ -142,6 +143,8 @@ def installation() -> dict[str, Any]:
     >>> installation()["backends"]["reference"]["available"]
     True
     """
+    reasons = {"native": core_error if core is None else None, "reference": None, "triton": triton.why_not()}
+    affinity = hasattr(os, "sched_getaffinity")
     return {
         "versions": {
             "siggpde": _version(),
@@ -151,26 +154,12 @@ def installation() -> dict[str, Any]:
         },
         "machine": {
             "architecture": platform.machine(),
-            "processors": _processors(),
+            "processors": len(os.sched_getaffinity(0)) if affinity else os.cpu_count() or 1,
             "threads": torch.get_num_threads(),
         },
         "simd": None if core is None else core.isa(),
-        "backends": {
-            "native": _backend(core_error if core is None else None),
-            "reference": _backend(None),
-            "triton": _backend(triton.why_not()),
-        },
+        "backends": {name: {"available": reason is None, "reason": reason} for name, reason in reasons.items()},
     }
-
-
-def _backend(reason: str | None) -> dict[str, Any]:
-    return {"available": reason is None, "reason": reason}
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @cache

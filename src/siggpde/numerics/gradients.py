@@ -210,11 +210,10 @@ _MOST_CELLS = {"variation": 500_000, "augmented": 8_000_000}
 
 
 def diagonal(x: Tensor, lengths: Tensor | None, refine: int, log: bool, algorithm: Algorithm) -> Tensor:
-    """k(X_i, X_i) (n,), or its logarithm."""
+    """k(X_i, X_i) (n,), or its logarithm, of x in float64."""
     refuse_transforms(x)
-    wide = x.double() if log else x  # as the other backends do
-    value = diagonal_by(_pair_solver(algorithm, refine), wide, lengths, KernelSettings(None, refine), False)
-    return check_range(value.log(), True, log).to(x.dtype) if log else value
+    value = diagonal_by(_pair_solver(algorithm, refine), x, lengths, KernelSettings(None, refine), False)
+    return check_range(value.log(), True, log) if log else value
 
 
 def gram(pairs: Pairs, algorithm: Algorithm) -> Tensor:

@@ -329,21 +329,16 @@ def average_sides(max_points: int | None, *sides: Side) -> tuple[Side, ...]:
     check_max_points(max_points)
     if max_points is None:
         return sides
-    done, shortened, longest = [], 0, 0
-    for name, (values, lengths) in zip(("x", "y"), sides, strict=False):
-        counts = counts_of(values, lengths)
-        long = counts > max_points
-        if bool(long.any()):
-            check_finite(values, lengths, name)  # an error names the point as it was given
-            shortened += int(long.sum())
-            longest = max(longest, int(counts.max()))
-            done.append(averaged(values, lengths, max_points))
-        else:
-            done.append((values, lengths))
-    if shortened:
-        total = sum(len(values) for values, _ in sides)
-        log.info("%d of %d series, of up to %d points, averaged to %d", shortened, total, longest, max_points)
-    return tuple(done)
+    counts = [counts_of(*side) for side in sides]
+    shortened = [int((count > max_points).sum()) for count in counts]
+    if not any(shortened):
+        return sides
+    for name, side, number in zip("xy", sides, shortened, strict=False):
+        if number:
+            check_finite(*side, name)  # an error names the point as it was given
+    total, longest = sum(map(len, counts)), max(int(count.max()) for count in counts if len(count))
+    log.info("%d of %d series, of up to %d points, averaged to %d", sum(shortened), total, longest, max_points)
+    return tuple(averaged(*side, max_points) if number else side for side, number in zip(sides, shortened, strict=True))
 
 
 def averaged(values: Tensor, lengths: Tensor | None, max_points: int) -> Side:

@@ -115,7 +115,8 @@ def lyndon_bracket(word: Word) -> Bracket:
     """
     if len(word) == 1:
         return word[0]
-    cut = next(i for i in range(1, len(word)) if _is_lyndon(word[i:]))
+    suffixes = (word[i:] for i in range(1, len(word)))
+    cut = len(word) - len(next(v for v in suffixes if all(v < v[i:] for i in range(1, len(v)))))
     return lyndon_bracket(word[:cut]), lyndon_bracket(word[cut:])
 
 
@@ -252,7 +253,3 @@ def _integer_inverse(matrix: np.ndarray) -> np.ndarray:
     inverse = np.rint(np.linalg.inv(matrix.astype(np.float64))).astype(np.int64)
     assert np.array_equal(matrix @ inverse, np.eye(len(matrix), dtype=np.int64)), "not a basis of the Lie algebra"
     return inverse
-
-
-def _is_lyndon(word: Word) -> bool:
-    return all(word < word[i:] for i in range(1, len(word)))

@@ -1,8 +1,7 @@
 """The operations by the native core `siggpde._core`, compiled from csrc/ (`siggpde.numerics.backend.Operations`).
 
 Tensors are passed by address. The core returns failures, of which errors are raised here. Gradients go through
-autograd: a pass of the core that computes k(X, X) computes its gradient too. Logarithms of kernels are computed in
-float64 whatever the dtype of x, because k itself may be out of the range of float32.
+autograd: a pass of the core that computes k(X, X) computes its gradient too.
 """
 
 from __future__ import annotations
@@ -33,30 +32,23 @@ def address(tensor: Tensor | None) -> int:
 
 
 def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool, differentiable: bool) -> Tensor:
-    wide = x.double() if log else x
     if differentiable:
-        value = autograd.diagonal(_diagonal_and_gradients, wide, lengths, settings, log)
-    else:
-        value = _run_diagonal(wide, lengths, settings, log)
-    return value.to(x.dtype) if log else value
+        return autograd.diagonal(_diagonal_and_gradients, x, lengths, settings, log)
+    return _run_diagonal(x, lengths, settings, log)
 
 
 def diagonal_with_gradient(
     x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
-    wide = x.double() if log else x
-    gradient = torch.empty_like(wide)
-    value = _run_diagonal(wide, lengths, settings, log, gradient)
-    return (value.to(x.dtype), gradient.to(x.dtype)) if log else (value, gradient)
+    gradient = torch.empty_like(x)
+    return _run_diagonal(x, lengths, settings, log, gradient), gradient
 
 
 def diagonal_with_scale_gradient(
     x: Tensor, lengths: Tensor | None, theta: Tensor, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
-    wide, scales = (x.double(), theta.double()) if log else (x, theta)
-    gradient = wide.new_empty(x.shape[0], x.shape[2])
-    value = _run_diagonal(wide, lengths, settings, log, gradient, theta=scales)
-    return value.to(x.dtype), gradient.to(x.dtype)
+    gradient = x.new_empty(x.shape[0], x.shape[2])
+    return _run_diagonal(x, lengths, settings, log, gradient, theta=theta), gradient
 
 
 def _diagonal_and_gradients(

@@ -1,8 +1,7 @@
 """The operations in plain torch, slow and obvious: the oracles of the fast ones, and the backend of last resort.
 
 `tol` and `threads` are part of the common interface (`siggpde.numerics.backend.Operations`) and not used: the kernel is
-always computed to rounding. Logarithms of kernels are computed in float64 whatever the dtype of x, because k itself may
-be out of the range of float32.
+always computed to rounding.
 
 `apply_chen` and `chen_signature` check nothing. `signature_by` and `extend_by` add the checks, and take the function
 that applies Chen's identity, so that the Triton backend can use them with its own. Windows of series of equal lengths
@@ -39,8 +38,7 @@ def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: b
     def solve(a: Tensor, b: Tensor) -> Tensor:
         return goursat.solve_goursat(coefficients(a, b), scheme, log=log)
 
-    wide = x.double() if log else x
-    return diagonal_by(solve, wide, lengths, settings, log).to(x.dtype)
+    return diagonal_by(solve, x, lengths, settings, log)
 
 
 def diagonal_with_gradient(
@@ -56,14 +54,13 @@ def diagonal_with_gradient(
 def diagonal_with_scale_gradient(
     x: Tensor, lengths: Tensor | None, theta: Tensor, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
-    wide, theta = (x.double(), theta.double()) if log else (x, theta)
     log_factor = torch.zeros_like(theta).expand(len(x), -1).clone().requires_grad_()
     with torch.enable_grad():
-        points = torch.where(inputs.row_mask(x, lengths)[:, :, None], wide, 0.0)
+        points = torch.where(inputs.row_mask(x, lengths)[:, :, None], x, 0.0)
         scaled = points * (theta * log_factor.exp())[:, None, :]
         value = diagonal(scaled, lengths, settings, log, True)
         (gradient,) = torch.autograd.grad(value.sum(), log_factor)
-    return value.detach().to(x.dtype), gradient.to(x.dtype)
+    return value.detach(), gradient
 
 
 def gram(pairs: Pairs, differentiable: bool) -> Tensor:
@@ -207,11 +204,13 @@ def _check_signature(result: Tensor) -> Tensor:
     return result
 
 
-Levels = list[Tensor]
+Levels = list[Tensor]  # 1 to the depth, each (n, channels, .., channels)
 
 
 def logsignature(signature: Tensor, basis: LogBasis, threads: int) -> Tensor:
-    levels = levels_of(signature, basis.channels, basis.depth)
+    sizes = [basis.channels**m for m in range(basis.depth + 1)]
+    words = signature.split(sizes, dim=1)[1:]
+    levels = [part.reshape(len(part), *[basis.channels] * m) for m, part in enumerate(words, 1)]
     log = torch.cat([level.flatten(1) for level in tensor_log(levels)], 1)
     columns, values, rows = (part.to(log.device) for part in _change_of_basis(basis))
     terms = log[:, columns] * values.to(log.dtype)
@@ -219,13 +218,6 @@ def logsignature(signature: Tensor, basis: LogBasis, threads: int) -> Tensor:
     if not torch.isfinite(result).all():
         inputs.raise_overflow(result, "the log-signature")
     return result
-
-
-def levels_of(signature: Tensor, channels: int, depth: int) -> Levels:
-    """The levels 1 to depth of signatures (n, M), each (n, channels, .., channels)."""
-    sizes = [channels**m for m in range(depth + 1)]
-    parts = signature.split(sizes, dim=1)[1:]
-    return [part.reshape(len(part), *[channels] * (m + 1)) for m, part in enumerate(parts)]
 
 
 def tensor_log(levels: Levels) -> Levels:

@@ -143,9 +143,10 @@ def signature_kernel_diag(
     if gradient != "adjoint":
         check_algorithm(gradient, lift)
         if differentiable:
-            return gradients.diagonal(xs, counts, refinement, log, gradient)
+            return gradients.diagonal(widened(xs, log), counts, refinement, log, gradient).to(xs.dtype)
     settings = KernelSettings(lift, refinement, tol, threads)
-    return backend_for(xs, static=lift).diagonal(xs, counts, settings, log, differentiable)
+    backend = backend_for(xs, static=lift)
+    return backend.diagonal(widened(xs, log), counts, settings, log, differentiable).to(xs.dtype)
 
 
 def signature_kernel_diag_scales(
@@ -185,7 +186,9 @@ def signature_kernel_diag_scales(
     backend = backend_for(xs, theta if isinstance(theta, Tensor) else None, static=lift)
     scales, xs = check_scales(theta, xs), times_amplitude(xs.detach(), counts, factor).detach()
     settings = KernelSettings(lift, refinement, tol, threads)
-    return backend.diagonal_with_scale_gradient(xs, counts, scales, settings, log)
+    wide = widened(xs, log)
+    value, slope = backend.diagonal_with_scale_gradient(wide, counts, scales.to(wide.dtype), settings, log)
+    return value.to(xs.dtype), slope.to(xs.dtype)
 
 
 def signature_kernel_diag_gradient(
@@ -219,8 +222,9 @@ def signature_kernel_diag_gradient(
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     settings = KernelSettings(lift, refinement, tol, threads)
     backend = backend_for(xs, static=lift)
-    value, slope = backend.diagonal_with_gradient(times_amplitude(xs, counts, factor), counts, settings, log)
-    return value, times_amplitude(slope, None, factor).detach()
+    scaled = widened(times_amplitude(xs, counts, factor), log)
+    value, slope = backend.diagonal_with_gradient(scaled, counts, settings, log)
+    return value.to(xs.dtype), times_amplitude(slope.to(xs.dtype), None, factor).detach()
 
 
 @checked_once
@@ -257,6 +261,11 @@ def check_scales(theta: Any, x: Tensor) -> Tensor:
         if scales.shape == x.shape[2:] and bool(torch.isfinite(scales).all()):
             return scales
     raise ValueError(f"theta must be {x.shape[2]} finite scales, one a channel of x, got {theta!r}")
+
+
+def widened(x: Tensor, log: bool) -> Tensor:
+    """x in float64 where a logarithm is asked for: k itself may be out of the range of float32."""
+    return x.double() if log else x
 
 
 def times_amplitude(x: Tensor, lengths: Tensor | None, factor: Parameter | None) -> Tensor:

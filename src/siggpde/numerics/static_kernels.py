@@ -53,7 +53,8 @@ class StaticKernel(NamedTuple):
     @property
     def numbers(self) -> tuple[int, float, float, float]:
         """What the native core takes: its number for the kernel, bandwidth, amplitude, alpha."""
-        return KINDS.index(self.name), _number(self.bandwidth), _number(self.amplitude), self.alpha
+        width, height = (float(v.detach()) if isinstance(v, Tensor) else v for v in (self.bandwidth, self.amplitude))
+        return KINDS.index(self.name), width, height, self.alpha
 
     def parameters(self, x: Tensor) -> tuple[Parameter, Parameter]:
         """Bandwidth and amplitude for computing with x: its dtype and device."""
@@ -91,10 +92,6 @@ def check_static(
         raise ValueError(f"alpha must be a positive number, from 1e-9 to 1e9, got {alpha!r}")
     width = _positive(1.0 if bandwidth is None else bandwidth, "bandwidth")
     return StaticKernel(static, width, _positive(amplitude, "amplitude"), float(power)), None  # pyright: ignore[reportArgumentType]
-
-
-def _number(value: Parameter) -> float:
-    return float(value.detach()) if isinstance(value, Tensor) else value
 
 
 def _positive(value: Parameter, name: str) -> Parameter:

@@ -81,9 +81,7 @@ def count_up_to(channels: int, depth: int) -> int:
 def check_depth(channels: int, depth: int) -> int:
     """The number of words of at most `depth` letters; raises ValueError if they are too many to make."""
     count = count_up_to(channels, depth)
-    letters = 0
-    for length in range(1, depth + 1):
-        letters += length * channels**length
+    letters = sum(length * channels**length for length in range(1, depth + 1))
     if letters > MAX_LETTERS_IN_ALL:
         _raise_letters(f"depth {depth} with {channels} channels has {_spoken(count)} words of", letters)
     return count

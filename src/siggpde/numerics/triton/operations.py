@@ -1,8 +1,7 @@
 """The operations by Triton (`siggpde.numerics.backend.Operations`). Importing this module imports Triton.
 
-k(X, X) is solved for parts of a batch that share a scheme, k(X, Y) in rectangles of pairs that do. Logarithms are
-computed in float64 whatever the dtype of x; `threads` is part of the common interface and not used. Log-signatures,
-windows and thresholds have no kernels: plain torch computes them.
+k(X, X) is solved for parts of a batch that share a scheme, k(X, Y) in rectangles of pairs that do. `threads` is part of
+the common interface and not used. Log-signatures, windows and thresholds have no kernels: plain torch computes them.
 """
 
 from __future__ import annotations
@@ -139,26 +138,29 @@ class Side(NamedTuple):
     rounding: Failure | None
 
 
-def prepare(batch: Batch, refine: int, tol: float, log: bool) -> Side | Failure:
-    """Plans a side, and plans it more tightly where a rough solution of k(X, X) shows that paths come back on
-    themselves.
+def prepare(pairs: Pairs, side: int) -> Side:
+    """Plans side x (0) or y (1), and plans it more tightly where a rough solution of k(X, X) shows that paths come back
+    on themselves; raises if that is impossible.
 
-    `log`: grids are to be rescaled, so that k(X, X) may be out of range.
+    With norms grids are to be rescaled, so that k(X, X) may be out of range.
     """
+    x, lengths = (pairs.y, pairs.y_lengths) if side else (pairs.x, pairs.x_lengths)
+    assert x is not None
+    (static, refine, tol, _), log = pairs.settings, pairs.norms is not None
+    batch = make_batch(x, lengths, static)
     request = plan_request(refine, tol, False, log, batch.dtype)
-    inflation, rounding = None, None
+    inflation, rounding, bad = None, None, None
     if refine < 0:
         coarse = PlanRequest(refine, max(tol, ROUGH_TOL), True, request.too_long)
         rough = solve_diagonal(batch, coarse, log, "value")
-        if rough.failure is not None:
-            if rough.failure[0] in (NOT_FINITE, MEMORY):
-                return rough.failure
-            if rough.failure[0] in (INACCURATE, LOST):
-                rounding = rough.failure
+        if rough.failure is not None and rough.failure[0] in (NOT_FINITE, MEMORY):
+            bad = rough.failure
+        if rough.failure is not None and rough.failure[0] in (INACCURATE, LOST):
+            rounding = rough.failure
         inflation = rough.inflation.clamp(max=MAX_INFLATION)
-    bad = batch.check(request)
+    bad = bad or batch.check(request)
     if bad is not None:
-        return bad
+        raise_or_warn((*bad[:4], side), pairs.x, pairs.x_lengths, pairs.y, pairs.y_lengths, log)
     batch.plan(request, inflation)
     return Side(batch, rounding)
 
@@ -249,32 +251,28 @@ def _rectangles(x: Batch, y: Batch, symmetric: bool, gradient: bool) -> Iterator
 
 
 def diagonal(x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool, differentiable: bool) -> Tensor:
-    wide = x.double() if log else x
     if differentiable:
-        value = autograd.diagonal(_diagonal_and_gradients, wide, lengths, settings, log)
-    else:
-        value = _solved(make_batch(wide, lengths, settings.static), wide, lengths, settings, log, "value").value
-    return value.to(x.dtype) if log else value
+        return autograd.diagonal(_diagonal_and_gradients, x, lengths, settings, log)
+    return _solved(make_batch(x, lengths, settings.static), x, lengths, settings, log, "value").value
 
 
 def diagonal_with_gradient(
     x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
-    wide = (x.double() if log else x).detach()
-    value, gradient, _ = _diagonal_and_gradients(wide, lengths, settings, log)
-    return value.to(x.dtype), gradient.to(x.dtype)
+    return _diagonal_and_gradients(x.detach(), lengths, settings, log)[:2]
 
 
 def diagonal_with_scale_gradient(
     x: Tensor, lengths: Tensor | None, theta: Tensor, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
-    wide, scales = (x.double(), theta.double()) if log else (x, theta)
-    batch = make_batch(wide, lengths, settings.static, scales)
-    lifted = isinstance(batch, LiftedBatch)
-    solved = _solved(batch, wide, lengths, settings, log, "segments" if lifted else "scales")
+    batch = make_batch(x, lengths, settings.static, theta)
+    if not isinstance(batch, LiftedBatch):
+        solved = _solved(batch, x, lengths, settings, log, "scales")
+        assert solved.gradient is not None
+        return solved.value, solved.gradient
+    solved = _solved(batch, x, lengths, settings, log, "segments")
     assert solved.gradient is not None
-    gradient = batch.of_log_scales(solved.gradient, batch.points[:, :1].double()) if lifted else solved.gradient
-    return solved.value.to(x.dtype), gradient.to(x.dtype)
+    return solved.value, batch.of_log_scales(solved.gradient, batch.points[:, :1].double()).to(x.dtype)
 
 
 def _diagonal_and_gradients(
@@ -328,12 +326,4 @@ def _gram_gradients(pairs: Pairs, weight: Tensor) -> tuple[Tensor, Tensor | None
 
 
 def _sides(pairs: Pairs) -> tuple[Side, Side | None]:
-    """Both sides, planned; raises if one of them cannot be."""
-    x, x_lengths, y, y_lengths, norms, (static, refine, tol, _) = pairs
-    log = norms is not None
-    rows = prepare(make_batch(x, x_lengths, static), refine, tol, log)
-    columns = None if y is None else prepare(make_batch(y, y_lengths, static), refine, tol, log)
-    for result, side in ((rows, 0), (columns, 1)):
-        if isinstance(result, tuple) and not isinstance(result, Side):
-            raise_or_warn((*result[:4], side), x, x_lengths, y, y_lengths, log)
-    return rows, columns  # pyright: ignore[reportReturnType]
+    return prepare(pairs, 0), None if pairs.y is None else prepare(pairs, 1)
