@@ -360,6 +360,7 @@ def test_nothing_to_differentiate(rule: Any, shape: tuple[int, ...]):
 
 
 PLAIN = make("brownian", 0, 3, 5, 2)
+LEAF = PLAIN.clone().requires_grad_()
 OPERATIONS: dict[str, Callable[[Tensor], Any]] = {
     "signature": lambda x: signature(x, 2),
     "signature of words": lambda x: signature(x, words=[(0, 1), (1,)]),
@@ -372,8 +373,8 @@ OPERATIONS: dict[str, Callable[[Tensor], Any]] = {
     "logarithm": lambda x: signature_kernel_diag(x, log=True),
     "diagonal by variation": lambda x: signature_kernel_diag(x, gradient="variation"),
     "diagonal by augmentation": lambda x: signature_kernel_diag(x, gradient="augmented"),
-    "columns by variation": lambda x: signature_kernel(PLAIN.clone().requires_grad_(), x, gradient="variation"),
-    "columns by augmentation": lambda x: signature_kernel(PLAIN.clone().requires_grad_(), x, gradient="augmented"),
+    "columns by variation": lambda x: signature_kernel(LEAF, x, gradient="variation"),
+    "columns by augmentation": lambda x: signature_kernel(LEAF, x, gradient="augmented"),
     "points": lambda x: signature_kernel_diag_gradient(x)[0],
     "paths": lambda x: signature_kernel_diag_scales(x, torch.ones(2).double())[0],
     "scales": lambda x: signature_kernel_diag_scales(PLAIN, x[0, 0])[0],

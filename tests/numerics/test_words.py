@@ -62,6 +62,9 @@ def test_parents_point_at_the_prefix_in_any_order(listed, random):
         assert parent == -1 if word == () else closure[parent] == word[:-1]
 
 
+LONG = (0,) * 20_000
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -80,19 +83,7 @@ def test_parents_point_at_the_prefix_in_any_order(listed, random):
         (lambda: parents([(), (0,), (0,)]), "comes more than once"),
         (lambda: prefix_closure(3), "words is a list of words"),
         (lambda: words(True, 3), "channels must be an integer, got True"),
-    ],
-)
-def test_mistakes_are_explained(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-LONG = (0,) * 20_000
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+        # Sets out of all proportion are refused before they are made.
         (
             lambda: words(1, 10**9),
             "the first 1000000000 words over 1 channels go beyond the 1000 letters that a word may",
@@ -117,7 +108,7 @@ LONG = (0,) * 20_000
         ),
     ],
 )
-def test_sets_out_of_all_proportion_are_refused_before_they_are_made(call, message):
+def test_mistakes_are_explained(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 

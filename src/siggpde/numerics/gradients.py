@@ -66,10 +66,8 @@ def augmented_gradient(dx: Tensor, dy: Tensor, scheme: Scheme) -> Tensor:
 
 
 def localised_impulses(dx: Tensor, begin: int = 0, end: int | None = None) -> Tensor:
-    """The directions (I d, I, d) that change one channel of one increment by one, in the order of dx.flatten().
-
-    The localised impulses of the paper, section 4; all of them, or those from `begin` to `end`.
-    """
+    """The paper's localised impulses (I d, I, d), all or those from `begin` to `end`: each changes one channel of one
+    increment by one, in the order of dx.flatten()."""
     chosen = torch.arange(dx.numel(), device=dx.device)[begin:end]
     impulses = dx.new_zeros(len(chosen), dx.numel())
     impulses[torch.arange(len(chosen), device=dx.device), chosen] = 1
@@ -77,9 +75,7 @@ def localised_impulses(dx: Tensor, begin: int = 0, end: int | None = None) -> Te
 
 
 def directional_derivatives(dx: Tensor, dy: Tensor, directions: Tensor, scheme: Scheme) -> Tensor:
-    """The derivatives (D,) of k in the direction of each gamma, for one pair of paths.
-
-    The directional derivatives of the paper, section 4: the unknowns that Algorithm 1 adds to the PDE.
+    """The derivatives (D,) of k of a pair of paths in the direction of each gamma: the unknowns that Algorithm 1 adds.
 
     dx (I, d) and dy (J, d) are increments, `directions` (D, I, d) the increments of the gammas.
     """
@@ -119,11 +115,8 @@ _CELLS_EVALUATED_AT_ONCE = 10_000
 
 
 def variation_gradients(scheme: Scheme, grad: Tensor, dx: Tensor, dy: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns gradients by Algorithm 2 in dx (n, I, d) and dy (n, J, d), of the kernels of n pairs, each times its grad
-    (n,).
-
-    By the chain rule from rho to the increments.
-    """
+    """Returns gradients by Algorithm 2 and the chain rule in dx (n, I, d) and dy (n, J, d), of the kernels of n pairs,
+    each times its grad (n,)."""
     rho = dx @ dy.transpose(1, 2)
     size = max(1, _CELLS_AT_ONCE // max(1, rho.shape[1] * rho.shape[2]))
     weight = torch.cat([kernel_variation(part, scheme) for part in rho.split(size)]) * grad[:, None, None]

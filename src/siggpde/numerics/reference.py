@@ -246,7 +246,7 @@ def _change_of_basis(basis: LogBasis) -> tuple[Tensor, Tensor, Tensor]:
     return torch.from_numpy(words[basis.columns]), torch.from_numpy(basis.values), torch.from_numpy(rows)
 
 
-Signature = Callable[[Tensor, int], Tensor]
+Signature = Callable[[Tensor, int], Tensor]  # of paths (m, points, letters) up to a depth
 _CHUNK = 2**24  # numbers of the words of a chunk of series
 
 
@@ -308,10 +308,7 @@ def paths_of(windows: Tensor, view: WindowView) -> list[Tensor]:
 
 
 def normalised_words(windows: Tensor, view: WindowView, path_scales: Tensor, signature: Signature) -> Tensor:
-    """Returns S / |S| without words of time alone, for all groups: (n, windows, points, channels) -> (n, windows, M).
-
-    `signature` takes paths (m, points, letters) and a depth.
-    """
+    """S / |S| without words of time alone, for all groups: (n, windows, points, channels) -> (n, windows, M)."""
     out = []
     for path, scale in zip(paths_of(windows.flatten(0, 1), view), path_scales, strict=True):
         values = signature(path * scale, view.depth)
