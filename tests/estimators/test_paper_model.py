@@ -102,8 +102,6 @@ def test_sharpened_probabilities_sum_to_one_and_agree_with_the_density():
     assert torch.allclose(sharp, plain**1.7 / (plain**1.7).sum(dim=1, keepdim=True), atol=1e-12)
     actual = again.log_predictive(BATCH, y)
     assert torch.allclose(actual, sharp.gather(1, y[:, None])[:, 0].log()) and not torch.allclose(actual, density)
-    with pytest.raises(ValueError, match="averages 2 models of words, which this version does not have; fit it anew"):
-        PaperModel.from_state({**state, "members": 2 * state["members"]}, tensors)
 
 
 def test_an_update_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch):

@@ -73,6 +73,7 @@ def change_tensor(folder: Path, name: str, value: Callable[[torch.Tensor], torch
         ("2/paper", "members.0.model.likelihood.predict_points", 10**9, r"predict_points must be an integer"),
         ("2/paper", "members.0.model.likelihood.classes", 4, r"classes has 4 for 3 classes"),
         ("2/regressor", "committee.recalibration.degrees", 2, r"recalibration\.degrees must be a number from 2\.01"),
+        ("2/paper", "members", [{}, {}], r"averages 2 models of words, which this version does not have; fit it anew"),
         ("2/paper-numbers", "facts.target_scale_", 0, r"target_scale_ must be a number above 0"),
         ("2/paper-numbers", "facts.n_series_", True, r"n_series_ must be an integer from 1 .*, got True"),
         ("2/paper-numbers", "preparation.fill", [0.0], r"preparation has 1 means"),

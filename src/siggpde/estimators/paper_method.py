@@ -265,10 +265,6 @@ class PaperModel(Committee):
     @staticmethod
     def from_state(state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> PaperModel:
         """Returns the model of the entries of a manifest and the `tensors` of its Gaussian process."""
-        if len(state["members"]) != 1:
-            raise ValueError(
-                f"it averages {len(state['members'])} models of words, which this version does not have; fit it anew"
-            )
         member, recalibration, novelty = state["members"][0], state.get("recalibration"), state.get("novelty")
         return PaperModel(
             PathTransform.from_state(member["transform"]),

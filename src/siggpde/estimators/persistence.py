@@ -19,9 +19,9 @@ from siggpde.committee.committee import Committee, ViewCommittee
 from siggpde.estimators.settings import STORED_ATTRIBUTES, usable_device
 from siggpde.estimators.targets import class_attributes
 from siggpde.persistence import ModelFileError, flatten_state, read_folder, restore_state, write_folder
-from siggpde.persistence.estimator_schema import check_committee, check_estimator, check_novelty, check_words
+from siggpde.persistence.model_schema import check_model
 from siggpde.persistence.nested import references
-from siggpde.persistence.schema import Place, SchemaError
+from siggpde.persistence.schema import SchemaError
 from siggpde.series import PathOptions, Preparation, Spectrogram
 from siggpde.views.kinds import check_transformers
 
@@ -75,6 +75,10 @@ def restored(
             f"{os.fspath(path)} holds a model of method='views' with a likelihood without closed form, which this "
             "version does not have; fit it anew with method='paper', or with likelihood='auto'"
         )
+    if isinstance(members := manifest.get("members"), list) and len(members) > 1:
+        raise ModelFileError(
+            f"{os.fspath(path)} averages {len(members)} models of words, which this version does not have; fit it anew"
+        )
     try:
         estimator = _restored(tensors, manifest, transformers, kinds)
     except ModelFileError:
@@ -102,17 +106,16 @@ def _restored(
     name = manifest["estimator"]
     if not isinstance(name, str) or name not in kinds:
         raise ModelFileError(f"the model is a {name!r:.80}, which this version does not know; upgrade siggpde")
-    place = check_estimator(manifest)
+    nested = {name: manifest[name] for name in ("committee", "novelty") if name in manifest}
+    state = {**manifest, **restore_state(nested, tensors)}
+    others = {name: tensors[name] for name in tensors.keys() - references(nested)}
+    check_model(state, others)
     parameters = {key: _from_plain(value, transformers) for key, value in manifest["parameters"].items()}
     estimator = kinds[name](**parameters)
     attributes = {
         key: tuple(v) if isinstance(v, list) else v for key, v in manifest["facts"].items() if key in STORED_ATTRIBUTES
     }
-    if "committee" in manifest:
-        committee = _views(tensors, manifest, transformers, place)
-    else:
-        committee = _paper_model(tensors, manifest, place)
-    attributes["committee_"] = committee
+    attributes["committee_"] = committee = _committee(state, others, transformers)
     attributes["preparation_"] = Preparation.from_state(manifest["preparation"])
     if "classes" in manifest:
         classes = np.array(manifest["classes"]["values"], dtype=np.dtype(manifest["classes"]["dtype"]))
@@ -127,31 +130,20 @@ def _restored(
     return estimator
 
 
-def _views(
-    tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], transformers: Mapping[str, Any], place: Place
-) -> ViewCommittee:
-    plain = manifest["committee"]
-    state = restore_state(plain, tensors)
-    check_committee(state, manifest, place)
-    unused = tensors.keys() - references(plain)
-    if unused:
-        raise SchemaError(f"the tensor {min(unused)!r:.80} belongs to no part of the model")
+def _committee(
+    state: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], transformers: Mapping[str, Any]
+) -> Committee:
+    if "committee" not in state:
+        from siggpde.estimators.paper_method import PaperModel  # noqa: PLC0415 - most models are of views
+
+        return PaperModel.from_state(
+            state, {name.removeprefix("member0."): part for name, part in tensors.items() if name != "weights"}
+        )
     try:
-        check_transformers(state["blocks"], transformers)
+        check_transformers(state["committee"]["blocks"], transformers)
     except ValueError as error:
         raise ModelFileError(str(error)) from error
-    return ViewCommittee.from_state(state, transformers)
-
-
-def _paper_model(tensors: dict[str, torch.Tensor], manifest: Mapping[str, Any], place: Place) -> Committee:
-    from siggpde.estimators.paper_method import PaperModel  # noqa: PLC0415 - most models are of views
-
-    (state, *_) = check_words(tensors, manifest, place)
-    novelty = {}
-    if "novelty" in manifest:
-        novelty = {"novelty": restore_state(manifest["novelty"], tensors)}
-        check_novelty(novelty["novelty"], place)
-    return PaperModel.from_state({**manifest, **novelty}, state)
+    return ViewCommittee.from_state(state["committee"], transformers)
 
 
 def _to_plain(value: Any) -> Any:

@@ -17,13 +17,73 @@ from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Likelihood
 from siggpde.gp.model import SignatureGP
-from siggpde.numerics.words import Word, count_up_to
+from siggpde.numerics.words import MAX_LETTERS, Word, count_up_to
 from siggpde.persistence.manifest import ModelFileError
 from siggpde.persistence.nested import contiguous, with_order
+from siggpde.persistence.schema import (
+    EITHER,
+    POSITIVE,
+    RAW,
+    Place,
+    array,
+    by_kind,
+    check,
+    integer,
+    integers,
+    list_of,
+    map_of,
+    maybe,
+    number,
+)
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _BASIS = "features.basis"
 _FIX = "save the model again"
+_MOST_CHANNELS = 10**6
+_LOGARITHM = 100.0  # the largest of a scale, noise or amplitude, up or down: of standardised series all are far from it
+
+_CLASSES, _POINTS = integer(1, size="classes"), integer(1, 2**14)
+_CLASS_WEIGHT = maybe(list_of(number(POSITIVE), size="classes"))
+_SCALE = number(1e-40, 1e40)
+_LIKELIHOODS = {
+    "softmax": {
+        "classes": _CLASSES,
+        "points? predict_points?": _POINTS,
+        "class_weight?": _CLASS_WEIGHT,
+        "seed?": integer(0, 2**63),
+    },
+    "robustmax": {"classes": _CLASSES, "eps": number(1e-12, 0.999), "class_weight?": _CLASS_WEIGHT},
+    "bernoulli": {"link": {"probit", "logit"}, "class_weight?": _CLASS_WEIGHT},
+    "gaussian": {"noise": _SCALE},
+    "student_t": {"scale": _SCALE, "df": number(1e-3, 1e9), "learn_df": bool},
+    "poisson": {"offset": number(-_LOGARITHM, _LOGARITHM)},
+}
+SETTINGS = {
+    "dtype": set(_DTYPES),
+    "covariance": {"full", "shared", "diagonal"},
+    "kernel": {
+        "channels": integer(1, _MOST_CHANNELS),
+        "normalized finite": bool,
+        "depth": maybe(integer(0, MAX_LETTERS)),
+        "tol": number(1e-15, 1),
+    },
+    "features": {"order": {"energy", "lexicographic"}, "rank": maybe(integer(1))},
+    "likelihood": by_kind("name", _LIKELIHOODS),
+    "fixed": list_of(str, most=1000),
+    "layouts": map_of(list_of(integer(0, 10), most=10)),
+}
+"""The schema of the settings of a model."""
+_WORDS = {"letters?": integers(None, high=_MOST_CHANNELS), "lengths?": integers(None, high=MAX_LETTERS)}
+TENSORS = {
+    "kernel.log_theta": array(None, low=-_LOGARITHM, high=_LOGARITHM),
+    "kernel.log_amplitude": array(low=-_LOGARITHM, high=_LOGARITHM),
+    "likelihood.log_noise? likelihood.log_scale? likelihood.log_df?": array(low=-_LOGARITHM, high=_LOGARITHM),
+    **{f"{owner}.words.{name}": schema for owner in ("kernel", "features") for name, schema in _WORDS.items()},
+    "features.basis?": array(None, None),
+    "variational.mean": array(None, None, dtypes=EITHER),
+    "variational.root": array(..., low=-RAW, high=RAW, dtypes=EITHER),
+}
+"""The schema of the tensors of a model."""
 
 
 def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -52,10 +112,15 @@ def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
             raise ValueError(
                 f"{name} of the model is not finite: it predicts nothing, so it is not saved; fit it again"
             )
+        dtype = model.dtype if name.startswith("variational.") else torch.float64
+        if value.is_floating_point() and value.dtype != dtype:  # converted by `.float()`: loading would not restore it
+            raise ValueError(
+                f"{name} is {value.dtype}, but in a model of {model.dtype} it is {dtype}; choose the type by "
+                "SignatureGP(..., dtype=) and do not convert the model"
+            )
         tensors[name], order = contiguous(value)
         if order is not None:
             layouts[name] = order
-    _check_dtypes(tensors, model.dtype)
     for owner, words in (("features", features.words), ("kernel", kernel.words)):
         if words is not None:
             tensors[f"{owner}.words.letters"], tensors[f"{owner}.words.lengths"] = _pack_words(words)
@@ -90,12 +155,10 @@ def model_from_state(tensors: Mapping[str, Tensor], settings: Mapping[str, Any])
 
 
 def _build(saved: Mapping[str, Tensor], settings: Mapping[str, Any]) -> SignatureGP:
-    tensors = {name: _with_layout(value, settings["layouts"].get(name)) for name, value in saved.items()}
-    for name, value in tensors.items():
-        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-            raise _inconsistent(f"{name} holds numbers that are not finite")
-    if settings["dtype"] not in _DTYPES:
-        raise _inconsistent(f"dtype is {settings['dtype']!r}, not float32 or float64")
+    check(SETTINGS, settings, Place("settings"))
+    check(TENSORS, saved, Place("tensors"))
+    copies = {name: value.detach().clone(memory_format=torch.contiguous_format) for name, value in saved.items()}
+    tensors = {name: with_order(value, settings["layouts"].get(name)) for name, value in copies.items()}
     dtype = _DTYPES[settings["dtype"]]
     kernel = _kernel(tensors, settings["kernel"])
     features = _features(tensors, settings["features"], kernel.channels)
@@ -105,14 +168,12 @@ def _build(saved: Mapping[str, Tensor], settings: Mapping[str, Any]) -> Signatur
     _check(tensors, "variational.mean", size, dtype)
     matrix = (features.size, features.size)
     roots = {"full": (likelihood.latents, *matrix), "shared": (1, *matrix), "diagonal": size}
-    if covariance not in roots:
-        raise _inconsistent(f"covariance is {covariance!r}, not {', '.join(roots)}")
     _check(tensors, "variational.root", roots[covariance], dtype)
     model = SignatureGP(kernel, features, likelihood, covariance=covariance, dtype=dtype)
     state, parameters = model.state_dict(), dict(model.named_parameters())
     extra = tensors.keys() - state.keys()
     if extra:
-        raise _inconsistent(f"the model has no tensor {min(extra)}")
+        raise ValueError(f"the model has no tensor {min(extra)}")
     for name, value in state.items():
         _check(tensors, name, tuple(value.shape), value.dtype)
         if name in parameters:
@@ -128,17 +189,13 @@ def _build(saved: Mapping[str, Tensor], settings: Mapping[str, Any]) -> Signatur
 
 def _kernel(tensors: dict[str, Tensor], settings: Mapping[str, Any]) -> SignatureKernel:
     channels, depth = settings["channels"], settings["depth"]
-    if type(channels) is not int or channels < 1:
-        raise _inconsistent(f"the kernel has {channels!r} channels")
-    for name in ("finite", "normalized"):
-        if type(settings[name]) is not bool:
-            raise _inconsistent(f"{name} of the kernel is {settings[name]!r}, not true or false")
     _check(tensors, "kernel.log_theta", (channels,), torch.float64)
     words = _take_words(tensors, "kernel") if settings["finite"] else None
+    unlike = f"the words of the kernel are not those of depth {depth}"
     if depth is not None:
         longest = max(map(len, words or []), default=-1)
-        if words is None or type(depth) is not int or depth != longest or len(words) != count_up_to(channels, depth):
-            raise _inconsistent(f"the words of the kernel are not those of depth {depth!r}")
+        if words is None or depth != longest or len(words) != count_up_to(channels, depth):
+            raise ValueError(unlike)
     kernel = SignatureKernel(
         channels,
         normalized=settings["normalized"],
@@ -147,22 +204,17 @@ def _kernel(tensors: dict[str, Tensor], settings: Mapping[str, Any]) -> Signatur
         tol=settings["tol"],
     )
     if kernel.words != words:
-        raise _inconsistent(f"the words of the kernel are not those of depth {depth}")
+        raise ValueError(unlike)
     return kernel
 
 
 def _features(tensors: dict[str, Tensor], settings: Mapping[str, Any], channels: int) -> OrthogonalSignatureFeatures:
-    rank = settings["rank"]
-    if rank is not None and (type(rank) is not int or rank < 1):
-        raise _inconsistent(f"the rank of the features is {rank!r}")
     chosen = _take_words(tensors, "features")
     features = OrthogonalSignatureFeatures(channels, len(chosen), settings["order"], chosen=chosen)
-    features.rank = rank
+    features.rank = settings["rank"]
     basis = tensors.get(_BASIS)
-    if basis is not None and (basis.ndim != 2 or basis.shape[1] < 1):
-        raise _inconsistent(f"{_BASIS} has shape {tuple(basis.shape)}, not (words, directions)")
     if basis is not None:
-        _check(tensors, _BASIS, (len(chosen), basis.shape[1]), torch.float64)
+        _check(tensors, _BASIS, (len(chosen), max(1, basis.shape[1])), torch.float64)
     features.basis = basis
     return features
 
@@ -182,28 +234,12 @@ def _likelihood_settings(likelihood: Likelihood) -> dict[str, Any]:
     return settings
 
 
-def _check_dtypes(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
-    """Raises ValueError for a tensor that `.float()` or `.double()` converted: loading would not restore its dtype."""
-    for name, value in tensors.items():
-        wanted = dtype if name.startswith("variational.") else torch.float64
-        if value.is_floating_point() and value.dtype != wanted:
-            raise ValueError(
-                f"{name} is {value.dtype}, but in a model of {dtype} it is {wanted}; choose the type by "
-                "SignatureGP(..., dtype=) and do not convert the model"
-            )
-
-
-def _with_layout(value: Tensor, order: list[int] | None) -> Tensor:
-    """A copy with the axes, and the layout in memory, of the tensor in the model."""
-    return with_order(value.detach().clone(memory_format=torch.contiguous_format), order)
-
-
 def _check(tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     if name not in tensors:
-        raise _inconsistent(f"{name} is missing")
+        raise ValueError(f"{name} is missing")
     value = tensors[name]
     if tuple(value.shape) != shape or value.dtype != dtype:
-        raise _inconsistent(f"{name} must be {dtype} of shape {shape}, got {value.dtype} of {tuple(value.shape)}")
+        raise ValueError(f"{name} must be {dtype} of shape {shape}, got {value.dtype} of {tuple(value.shape)}")
 
 
 def _pack_words(words: list[Word]) -> tuple[Tensor, Tensor]:
@@ -214,18 +250,6 @@ def _pack_words(words: list[Word]) -> tuple[Tensor, Tensor]:
 def _take_words(tensors: dict[str, Tensor], owner: str) -> list[Word]:
     """Removes the tensors of the words of `owner` ("kernel" or "features") and returns the words."""
     letters, lengths = (tensors.pop(f"{owner}.words.{key}") for key in ("letters", "lengths"))
-    for values in (letters, lengths):
-        if values.ndim != 1 or values.dtype != torch.int64:
-            raise _inconsistent(
-                f"the words of the {owner} must be int64 of one axis, got {values.dtype}, {values.ndim} axes"
-            )
-    outside = (lengths < 0) | (lengths > len(letters))
-    if bool(outside.any()) or int(lengths.sum()) != len(letters):
-        raise _inconsistent(f"the words of the {owner} have {len(letters)} letters, but their lengths say otherwise")
-    ends = lengths.cumsum(0).tolist()
-    flat = letters.tolist()
-    return [tuple(flat[end - length : end]) for end, length in zip(ends, lengths.tolist(), strict=True)]
-
-
-def _inconsistent(what: str) -> ModelFileError:
-    return ModelFileError(f"the saved model does not fit together: {what}; {_FIX}")
+    if bool((lengths > len(letters)).any()) or int(lengths.sum()) != len(letters):
+        raise ValueError(f"the words of the {owner} have {len(letters)} letters, but their lengths say otherwise")
+    return [tuple(word.tolist()) for word in letters.split(lengths.tolist())]

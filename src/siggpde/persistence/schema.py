@@ -1,13 +1,17 @@
-"""What saved values have to be: checks of plain values and tensors, of which the schemas of models are made.
+"""What saved values have to be, and the check of it.
 
 A hash says that a file is as it was written, not that it was written by siggpde. So what is read is compared with a
 schema before anything is made of it: types, ranges, shapes that fit together, and no field that is not known.
 
-A schema is a function that raises a `SchemaError` for a value at a place. `fields({"noise": number(above=0), "alpha":
-array("landmarks", "outputs")})` takes a dictionary of these entries and no others; one that older models lack is
-`"novelty": Absent(maybe(plain()))`. Names in `array`, `list_of(size=)` and `size` are those of sizes: wherever a name
-occurs, the size has to be the same. A size in `own` of `fields` is one for every such dictionary, as the rank of a
-member is.
+A schema is
+
+- a type, `str` or `bool`; None for null; a set of strings for one of them; a tuple for a list with a value for each;
+- a dictionary for one with these fields and no others, such as `{"noise amplitude": number(0), "counts?": ...}`: a key
+  is one name or several with the same schema, and a field whose name ends with "?" may be missing;
+- a function that raises a `SchemaError` for a value at a place.
+
+Names in `array`, `list_of` and `integer` are those of sizes: wherever a name occurs, the size has to be the same, or if
+the name begins with a dot, wherever it occurs in the same dictionary.
 """
 
 from __future__ import annotations
@@ -15,7 +19,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +29,12 @@ LARGEST = 1e15
 """The largest number that can come of standardised series."""
 RAW = 1e300
 """The largest number in units of the user's."""
-_SHOWN = 40
+POSITIVE = math.ulp(0.0)
+"""The smallest number above 0."""
+SINGLE, DOUBLE = (torch.float32,), (torch.float64,)
+EITHER = SINGLE + DOUBLE
+
+_LONGEST_TEXT, _MOST, _SHOWN = 10_000, 10**6, 40
 
 
 class SchemaError(ValueError):
@@ -33,42 +43,30 @@ class SchemaError(ValueError):
 
 @dataclass
 class Place:
-    """Where a value is, for messages, and the sizes that are known so far: those of the innermost `fields` first."""
+    """Where a value is, for messages, and the sizes that are known so far."""
 
     name: str
-    sizes: tuple[dict[str, int | None], ...] = field(default_factory=lambda: ({},))
+    sizes: dict[str, int] = field(default_factory=dict)
 
     def at(self, key: str | int) -> Place:
         return Place(f"{self.name}[{key}]" if isinstance(key, int) else f"{self.name}.{key}", self.sizes)
+
+    def demand(self, right: bool, wrong: str) -> None:
+        if not right:
+            raise SchemaError(f"{self.name} {wrong}")
 
     def require(self, right: bool, value: Any, wanted: str) -> None:
         if not right:
             raise SchemaError(f"{self.name} must be {wanted}, got {describe(value)}")
 
-    def known(self, name: str) -> int | None:
-        """The size of this name, if a value with it was checked before."""
-        return next((scope[name] for scope in self.sizes if name in scope), None)
-
     def fit(self, name: str, size: int) -> None:
         """Takes note of a size, or compares it with the one of the same name."""
-        scope = next((scope for scope in self.sizes if name in scope), self.sizes[-1])
-        known = scope.setdefault(name, None)
-        if known is None:
-            scope[name] = size
-        elif known != size:
-            raise SchemaError(f"{self.name} has {size} for {known} {name}")
+        scope = self.name.rpartition(".")[0] if name.startswith(".") else ""
+        known = self.sizes.setdefault(f"{scope}{name}", size)
+        self.demand(known == size, f"has {size} for {known} {name.removeprefix('.')}")
 
 
-Schema = Callable[[Any, Place], None]
-
-
-class Absent(NamedTuple):
-    """An entry of `fields` that need not be there: one that models of earlier versions lack."""
-
-    schema: Schema
-
-
-Entries = Mapping[str, Schema | Absent]
+Schema = Callable[[Any, Place], None] | Mapping[str, Any] | tuple[Any, ...] | set[str] | type | None
 
 
 def describe(value: Any) -> str:
@@ -83,185 +81,144 @@ def describe(value: Any) -> str:
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}.. ({len(shown)} characters)"
 
 
-def integer(low: int = 0, high: int = 2**53) -> Schema:
-    """A whole number from `low` to `high`."""
-    wanted = f"an integer from {low} to {high}"
-    return lambda value, at: at.require(type(value) is int and low <= value <= high, value, wanted)
+def check(schema: Schema, value: Any, at: Place) -> None:
+    """Raises a `SchemaError` for a value that is not as the schema says."""
+    if schema is None:
+        at.require(value is None, value, "null")
+    elif schema is bool:
+        at.require(type(value) is bool, value, "true or false")
+    elif schema is str:
+        right = isinstance(value, str) and len(value) <= _LONGEST_TEXT
+        at.require(right, value, f"a text of at most {_LONGEST_TEXT} characters")
+    elif isinstance(schema, set):
+        at.require(isinstance(value, str) and value in schema, value, f"one of {', '.join(sorted(schema))}")
+    elif isinstance(schema, tuple):
+        at.require(isinstance(value, list) and len(value) == len(schema), value, f"a list of {len(schema)}")
+        for index, part in enumerate(schema):
+            check(part, value[index], at.at(index))
+    elif isinstance(schema, Mapping):
+        _check_fields(schema, value, at)
+    else:
+        schema(value, at)
 
 
-def size(name: str) -> Schema:
-    """A whole number that is a size by this name, at least 1."""
-
-    def check(value: Any, at: Place) -> None:
-        integer(1)(value, at)
-        at.fit(name, value)
-
-    return check
-
-
-def _bounds(low: float, high: float, above: float) -> str:
-    return f"{f'above {above:g}' if above > -math.inf else f'from {low:g}'} to {high:g}"
+def _check_fields(schema: Mapping[str, Schema], value: Any, at: Place) -> None:
+    at.require(isinstance(value, Mapping), value, "a dictionary")
+    schemas = {name: part for names, part in schema.items() for name in names.split()}
+    known = {name.removesuffix("?"): part for name, part in schemas.items()}
+    for key in known:
+        at.demand(key in value or f"{key}?" in schemas, f"lacks {key!r}")
+    for key in value:
+        at.demand(key in known, f"has the field {describe(key)}, which is not known here")
+    for key in filter(value.__contains__, known):
+        check(known[key], value[key], at.at(key))
 
 
-def number(low: float = -LARGEST, high: float = LARGEST, above: float = -math.inf) -> Schema:
-    """A finite number from `low` to `high`, and larger than `above`."""
-    wanted = f"a number {_bounds(low, high, above)}"
-    return lambda value, at: at.require(
-        type(value) in (int, float) and low <= value <= high and value > above, value, wanted
-    )
+def also(schema: Schema, *rules: Callable[[Any, Place], None]) -> Schema:
+    """What the schema wants, and then the rules, which are of the whole."""
+
+    def check_all(value: Any, at: Place) -> None:
+        for each in (schema, *rules):
+            check(each, value, at)
+
+    return check_all
 
 
-def flag(value: Any, at: Place) -> None:
-    """True or false."""
-    at.require(type(value) is bool, value, "true or false")
+def integer(low: int = 0, high: int = 2**53, size: str | None = None) -> Schema:
+    """A whole number from `low` to `high`, which may be the size of a name."""
+
+    def check_integer(value: Any, at: Place) -> None:
+        at.require(type(value) is int and low <= value <= high, value, f"an integer from {low} to {high}")
+        if size is not None:
+            at.fit(size, value)
+
+    return check_integer
 
 
-def text(value: Any, at: Place, longest: int = 10_000) -> None:
-    """A string."""
-    at.require(isinstance(value, str) and len(value) <= longest, value, f"a text of at most {longest} characters")
+def _range(low: float, high: float) -> str:
+    return f"{'above 0' if low == POSITIVE else f'from {low:g}'} to {high:g}"
 
 
-def one_of(*values: str) -> Schema:
-    """One of a few strings."""
-    wanted = f"one of {', '.join(values)}"
-    return lambda value, at: at.require(isinstance(value, str) and value in values, value, wanted)
+def number(low: float = -LARGEST, high: float = LARGEST) -> Schema:
+    """A finite number from `low` to `high`."""
+    wanted = f"a number {_range(low, high)}"
+    return lambda value, at: at.require(type(value) in (int, float) and low <= value <= high, value, wanted)
 
 
-def maybe(other: Schema) -> Schema:
-    """Null, or what the other schema wants."""
-    return lambda value, at: None if value is None else other(value, at)
+def maybe(schema: Schema) -> Schema:
+    """Null, or what the schema wants."""
+    return lambda value, at: None if value is None else check(schema, value, at)
 
 
-def list_of(other: Schema, size: str | int | None = None, least: int = 0, most: int = 10**6) -> Schema:
-    """A list of at least `least` and at most `most` values, or of as many as the size of a name."""
+def list_of(schema: Schema, least: int = 0, most: int = _MOST, size: str | None = None) -> Schema:
+    """A list of at least `least` and at most `most` values, as many as the size of a name."""
 
-    def check(value: Any, at: Place) -> None:
-        at.require(
-            isinstance(value, list) and least <= len(value) <= most, value, f"a list of {least} to {most} values"
-        )
-        if isinstance(size, str):
+    def check_list(value: Any, at: Place) -> None:
+        right = isinstance(value, list) and least <= len(value) <= most
+        at.require(right, value, f"a list of {least} to {most} values")
+        if size is not None:
             at.fit(size, len(value))
-        at.require(not isinstance(size, int) or len(value) == size, value, f"a list of {size}")
         for index, item in enumerate(value):
-            other(item, at.at(index))
+            check(schema, item, at.at(index))
 
-    return check
-
-
-def items(*others: Schema) -> Schema:
-    """A list with one value for each of these schemas."""
-
-    def check(value: Any, at: Place) -> None:
-        at.require(isinstance(value, list) and len(value) == len(others), value, f"a list of {len(others)}")
-        for index, (item, schema) in enumerate(zip(value, others, strict=True)):
-            schema(item, at.at(index))
-
-    return check
+    return check_list
 
 
-def map_of(other: Schema, most: int = 10**6) -> Schema:
+def map_of(schema: Schema) -> Schema:
     """A dictionary with any names, and values of one schema."""
 
-    def check(value: Any, at: Place) -> None:
-        right = isinstance(value, Mapping) and len(value) <= most
-        at.require(right, value, f"a dictionary of at most {most} values")
+    def check_map(value: Any, at: Place) -> None:
+        at.require(isinstance(value, Mapping) and len(value) <= _MOST, value, f"a dictionary of at most {_MOST} values")
         for key, item in value.items():
-            other(item, at.at(key))
+            check(schema, item, at.at(key))
 
-    return check
-
-
-def fields(
-    entries: Entries,
-    own: tuple[str, ...] = (),
-    also: Callable[[Any, Place], str | None] | None = None,
-    others: Schema | None = None,
-) -> Schema:
-    """A dictionary with these entries and no others; with `others`, any more of that schema.
-
-    `also` is a further check of the whole, once every entry has been checked: it returns what is wrong, or None.
-    """
-
-    def check(value: Any, at: Place) -> None:
-        at.require(isinstance(value, Mapping), value, "a dictionary")
-        inside = Place(at.name, (dict.fromkeys(own), *at.sizes)) if own else at
-        for key, schema in entries.items():
-            if key in value:
-                (schema.schema if isinstance(schema, Absent) else schema)(value[key], inside.at(key))
-            elif not isinstance(schema, Absent):
-                raise SchemaError(f"{at.name} lacks {key!r}")
-        for key in value.keys() - entries.keys():
-            if others is None:
-                raise SchemaError(f"{at.name} has the field {key!r}, which is not known here")
-            others(value[key], inside.at(key))
-        if also is not None and (wrong := also(value, inside)) is not None:
-            raise SchemaError(f"{at.name} {wrong}")
-
-    return check
+    return check_map
 
 
 def by_kind(key: str, kinds: Mapping[str, Schema]) -> Schema:
-    """A dictionary whose entry `key` says of which schema it is."""
+    """A dictionary whose entry `key` says of which schema the others are."""
 
-    def check(value: Any, at: Place) -> None:
+    def check_kind(value: Any, at: Place) -> None:
         kind = value.get(key) if isinstance(value, Mapping) else None
-        known = isinstance(kind, str) and kind in kinds
-        at.at(key).require(known, kind, f"one of {', '.join(kinds)}, or of a newer siggpde")
-        kinds[str(kind)](value, at)
+        at.at(key).require(
+            isinstance(kind, str) and kind in kinds, kind, f"one of {', '.join(kinds)}, or of a newer siggpde"
+        )
+        check(kinds[str(kind)], {name: item for name, item in value.items() if name != key}, at)
 
-    return check
-
-
-SINGLE, DOUBLE = (torch.float32,), (torch.float64,)
-EITHER = SINGLE + DOUBLE
-
-_DEPTH = 20
+    return check_kind
 
 
-def array(
-    *axes: str | int | None,
-    low: float = -LARGEST,
-    high: float = LARGEST,
-    above: float = -math.inf,
-    dtypes: tuple[torch.dtype, ...] = DOUBLE,
-) -> Schema:
-    """A tensor with axes of these sizes: names, numbers, or None for any. Values are finite, as a `number` is."""
+def array(*axes: Any, low: float = -LARGEST, high: float = LARGEST, dtypes: tuple[torch.dtype, ...] = DOUBLE) -> Schema:
+    """A tensor of finite numbers from `low` to `high` with axes of these sizes: names, or None for any; of any shape
+    with `...` alone."""
     names = "/".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
 
-    def check(value: Any, at: Place) -> None:
-        right = isinstance(value, Tensor) and value.ndim == len(axes) and value.dtype in dtypes
+    def check_tensor(value: Any, at: Place) -> None:
+        right = isinstance(value, Tensor) and value.dtype in dtypes and (axes == (...,) or value.ndim == len(axes))
         at.require(right, value, f"a tensor of {names} with {len(axes)} axes")
-        for axis, size in zip(axes, value.shape, strict=True):
+        for axis, size in zip(axes, value.shape, strict=False):
             if isinstance(axis, str):
                 at.fit(axis, size)
-            at.require(not isinstance(axis, int) or axis == size, value, f"a tensor with shape {axes}")
         if value.numel():
             least, most = (float(extreme) for extreme in value.aminmax())
-            if not (low <= least and most <= high and least > above):  # of NaN nothing is true
-                bounds = _bounds(low, high, above)
-                raise SchemaError(f"{at.name} must have finite numbers {bounds}, got {least:g} to {most:g}")
+            right = low <= least and most <= high  # of NaN neither is true
+            at.demand(right, f"must have finite numbers {_range(low, high)}, got {least:g} to {most:g}")
 
-    return check
+    return check_tensor
 
 
-def integers(*axes: str | int | None, low: int = 0, high: int = 2**53) -> Schema:
+def integers(*axes: Any, low: int = 0, high: int = 2**53) -> Schema:
     """A tensor of whole numbers from `low` to `high`."""
     return array(*axes, low=low, high=high, dtypes=(torch.int64,))
 
 
-def plain(tensors: bool = False, depth: int = _DEPTH) -> Schema:
-    """Any nested dictionaries and lists of numbers, strings, true, false and null; with `tensors` finite ones too."""
-
-    def check(value: Any, at: Place) -> None:
-        at.require(depth > 0, value, f"nested at most {_DEPTH} deep")
-        if isinstance(value, Mapping | list):
-            (map_of if isinstance(value, Mapping) else list_of)(plain(tensors, depth - 1))(value, at)
-        elif tensors and isinstance(value, Tensor):
-            if value.dtype not in (torch.int64, torch.bool, torch.uint8):
-                array(*[None] * value.ndim, low=-RAW, high=RAW, dtypes=EITHER)(value, at)
-        elif type(value) in (int, float):
-            number(-RAW, RAW)(value, at)
-        else:
-            at.require(value is None or isinstance(value, str | bool), value, "a plain value")
-
-    return check
+def plain(value: Any, at: Place, depth: int = 20) -> None:
+    """Nested dictionaries and lists, at most `depth` deep, of numbers, strings, true, false and null."""
+    at.require(depth > 0, value, "nested less deep")
+    if isinstance(value, Mapping | list):
+        inside = partial(plain, depth=depth - 1)
+        check(map_of(inside) if isinstance(value, Mapping) else list_of(inside), value, at)
+    elif type(value) in (int, float):
+        check(number(-RAW, RAW), value, at)
+    else:
+        at.require(value is None or isinstance(value, str | bool), value, "a plain value")
