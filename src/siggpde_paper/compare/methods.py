@@ -75,32 +75,18 @@ class SparseScaler:
         return (roots - self._mean) * (roots != 0) / self._scale
 
 
-def minirocket(seed: int, jobs: int) -> Features:
-    from aeon.transformations.collection.convolution_based import MiniRocket  # noqa: PLC0415 - optional
+def aeon_features(name: str, run: Run) -> Features:
+    """The features of one of `PEERS`, by transforms of aeon."""
+    from aeon.transformations.collection import convolution_based, interval_based  # noqa: PLC0415 - optional
 
-    return Features([(MiniRocket(random_state=seed, n_jobs=jobs), StandardScaler(with_mean=False))])
+    if name == "quant":
+        return Features([(interval_based.QUANTTransformer(), None)])
+    settings: dict[str, Any] = {"random_state": run.seed, "n_jobs": run.jobs}
+    if name == "minirocket":
+        return Features([(convolution_based.MiniRocket(**settings), StandardScaler(with_mean=False))])
+    hydra = [(convolution_based.HydraTransformer(**settings), SparseScaler())] if name == "mr-hydra" else []
+    return Features([*hydra, (convolution_based.MultiRocket(**settings), StandardScaler())])
 
-
-def multirocket(seed: int, jobs: int) -> Features:
-    from aeon.transformations.collection.convolution_based import MultiRocket  # noqa: PLC0415
-
-    return Features([(MultiRocket(random_state=seed, n_jobs=jobs), StandardScaler())])
-
-
-def multirocket_hydra(seed: int, jobs: int) -> Features:
-    from aeon.transformations.collection.convolution_based import HydraTransformer  # noqa: PLC0415
-
-    hydra = HydraTransformer(random_state=seed, n_jobs=jobs)
-    return Features([(hydra, SparseScaler()), *multirocket(seed, jobs).parts])
-
-
-def quant(_seed: int, _jobs: int) -> Features:
-    from aeon.transformations.collection.interval_based import QUANTTransformer  # noqa: PLC0415
-
-    return Features([(QUANTTransformer(), None)])
-
-
-MakeFeatures = Callable[[int, int], Features]  # of a seed and a number of threads
 
 RIDGE_CENTRE = math.log(4.0)  # of log T, for scores of a regression on ±1
 LOG_PROBABILITY_CENTRE = 0.0  # T = 1 leaves probabilities as they are
@@ -144,11 +130,9 @@ def fit_link(scores: np.ndarray, y: np.ndarray, lapse: float, centre: float) -> 
     """
     losses = [temperature_loss(at, scores, y, lapse, centre) for at in _LOGARITHMS]
     best = int(np.argmin(losses))
-    ends = _LOGARITHMS[max(best - 1, 0)], _LOGARITHMS[min(best + 1, len(_LOGARITHMS) - 1)]
-    best_logarithm = minimize_bounded(
-        lambda at: temperature_loss(at, scores, y, lapse, centre), float(ends[0]), float(ends[1])
-    )
-    return Link(math.exp(best_logarithm), lapse)
+    low, high = (float(end) for end in _LOGARITHMS[max(best - 1, 0) : best + 2][[0, -1]])
+    logarithm = minimize_bounded(lambda at: temperature_loss(at, scores, y, lapse, centre), low, high)
+    return Link(math.exp(logarithm), lapse)
 
 
 RIDGE_PENALTIES = np.logspace(-3, 3, 10)  # those of aeon's classifiers
@@ -261,30 +245,23 @@ class FeatureClassifier:
         started, lapse = cpu_seconds(), lapse_of(len(codes))
         self.link_ = Link(1.0, lapse)
         if self.head.centre is not None:
-            scores, truth = self._left_out(table, codes, groups)
-            self.link_ = fit_link(scores, truth, lapse, self.head.centre)
+            splits = held_out(codes, self.seed, stratify=True, groups=groups)
+            scores = [self._fitted_head(table[s.train], codes[s.train]).scores(table[s.test]) for s in splits]
+            truth = np.concatenate([codes[s.test] for s in splits])
+            self.link_ = fit_link(np.concatenate(scores), truth, lapse, self.head.centre)
         self.calibration_seconds_ = cpu_seconds() - started
-        self.head_ = self.head()
-        self.head_.fit(table, codes, self.seed)
+        self.head_ = self._fitted_head(table, codes)
         return self
+
+    def _fitted_head(self, table: np.ndarray, codes: np.ndarray) -> Head:
+        head = self.head()
+        head.fit(table, codes, self.seed)
+        return head
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n_cases, n_classes), columns in the order of `classes_`."""
         even = equal_lengths(X, self.length_, self.time_channel)
         return self.link_.probabilities(self.features.by_chunks(even, self.head_.scores))
-
-    def _left_out(
-        self, table: np.ndarray, codes: np.ndarray, groups: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores (m, C) of series by a head that did not learn from them, and their classes (m,)."""
-
-        def scores(split: Split) -> np.ndarray:
-            head = self.head()
-            head.fit(table[split.train], codes[split.train], self.seed)
-            return head.scores(table[split.test])
-
-        splits = held_out(codes, self.seed, stratify=True, groups=groups)
-        return np.concatenate([scores(split) for split in splits]), np.concatenate([codes[s.test] for s in splits])
 
 
 class FrequencyClassifier:
@@ -388,15 +365,15 @@ class Method:
     regressor: Callable[[Run], Any] | None
     package: str | None = None
 
+    def maker(self, task: str) -> Callable[[Run], Any] | None:
+        """What makes an estimator for "classification" or "regression"."""
+        return self.classifier if task == "classification" else self.regressor
+
     def make(self, task: str, run: Run) -> Any:
-        """An estimator for "classification" or "regression"."""
-        maker = self.classifier if task == "classification" else self.regressor
+        maker = self.maker(task)
         if maker is None:
             raise ValueError(f"{self.name} is no method for a {task}; leave it out")
         return maker(run)
-
-    def is_for(self, task: str) -> bool:
-        return (self.classifier if task == "classification" else self.regressor) is not None
 
     def is_installed(self) -> bool:
         return self.package is None or importlib.util.find_spec(self.package) is not None
@@ -411,22 +388,23 @@ def ours(name: str = "siggpde", title: str = "siggpde", **settings: Any) -> Meth
     return Method(name, title, partial(make, SigGPClassifier), partial(make, SigGPRegressor))
 
 
-def _peer(name: str, title: str, features: MakeFeatures, head: type[Head], regressor: bool = False) -> Method:
-    """Features of aeon with a head; for numbers with a ridge regression."""
-    return Method(
-        name,
-        title,
-        lambda run: FeatureClassifier(features(run.seed, run.jobs), head, run.seed, run.time_channel),
-        (lambda run: FeatureRegressor(features(run.seed, run.jobs), run.seed, run.time_channel)) if regressor else None,
-        "aeon",
-    )
+def _peer(name: str, title: str, head: type[Head]) -> Method:
+    """Features of aeon with a head; those for a ridge regression are for numbers too."""
+
+    def classifier(run: Run) -> FeatureClassifier:
+        return FeatureClassifier(aeon_features(name, run), head, run.seed, run.time_channel)
+
+    def regressor(run: Run) -> FeatureRegressor:
+        return FeatureRegressor(aeon_features(name, run), run.seed, run.time_channel)
+
+    return Method(name, title, classifier, regressor if head is RidgeHead else None, "aeon")
 
 
 PEERS = (
-    _peer("minirocket", "MiniRocket, ridge regression", minirocket, RidgeHead, regressor=True),
-    _peer("mr-hydra", "MultiRocket-Hydra, ridge regression", multirocket_hydra, RidgeHead, regressor=True),
-    _peer("quant", "QUANT, extra trees", quant, TreesHead),
-    _peer("multirocket", "MultiRocket, logistic regression", multirocket, LogisticHead),
+    _peer("minirocket", "MiniRocket, ridge regression", RidgeHead),
+    _peer("mr-hydra", "MultiRocket-Hydra, ridge regression", RidgeHead),
+    _peer("quant", "QUANT, extra trees", TreesHead),
+    _peer("multirocket", "MultiRocket, logistic regression", LogisticHead),
 )
 CONSTANT = Method(
     "constant", "shares of classes, or the mean", lambda _: FrequencyClassifier(), lambda _: MeanRegressor()
@@ -439,10 +417,10 @@ def choose_methods(names: Sequence[str] | None, task: str) -> tuple[list[Method]
     unknown = [name for name in names or () if name not in METHODS]
     if unknown:
         raise ValueError(f"there is no method {unknown[0]!r}; the methods are {', '.join(METHODS)}")
-    unfit = [name for name in names or () if not METHODS[name].is_for(task)]
+    unfit = [name for name in names or () if METHODS[name].maker(task) is None]
     if unfit:
         raise ValueError(f"{unfit[0]} is no method for a {task}; leave it out")
-    chosen = [METHODS[name] for name in names or METHODS if METHODS[name].is_for(task)]
+    chosen = [METHODS[name] for name in names or METHODS if METHODS[name].maker(task)]
     ready = [method for method in chosen if method.is_installed()]
     return ready, [method for method in chosen if not method.is_installed()]
 
@@ -462,24 +440,20 @@ def judge(
     `cpu_predict`, of the probabilities, or of means and standard deviations.
     """
     train, test = take(X, split.train), take(X, split.test)
-    estimator = method.make(task, run)
+    estimator, classes = method.make(task, run), task == "classification"
     with threads(run.jobs), threadpool_limits(None if run.jobs < 1 else run.jobs):
         started = cpu_seconds()
         estimator.fit(train, y[split.train], **({} if groups is None else {"groups": groups[split.train]}))
         fitted = cpu_seconds()
-        if task == "classification":
-            predicted = estimator.predict_proba(test)
-        else:
-            predicted = estimator.predict(test, return_std=True)
+        predicted = estimator.predict_proba(test) if classes else estimator.predict(test, return_std=True)
         costs = {"cpu_fit": fitted - started, "cpu_predict": cpu_seconds() - fitted}
         costs["cpu_calibration"] = float(getattr(estimator, "calibration_seconds_", 0.0))
-        if task == "classification":
+        if classes:
             values = classifier_figures(estimator, test, y[split.test], predicted)
         else:
             values = regressor_figures(estimator, test, y[split.test], *predicted)
             values["coverage"] = values["coverage"]["0.9"]
-    names = CLASS_FIGURES if task == "classification" else NUMBER_FIGURES
-    return {name: float(values[name]) for name in names} | costs
+    return {name: float(values[name]) for name in (CLASS_FIGURES if classes else NUMBER_FIGURES)} | costs
 
 
 def judge_on_splits(

@@ -22,8 +22,6 @@ from siggpde.numerics.words import count_up_to, letter_counts, words_up_to
 from siggpde_paper.gpsig.series_levels import (
     Static,
     cells_of_tile,
-    check_order,
-    check_static,
     checked_series,
     compiled_paired_levels,
     core_has_pairs,
@@ -40,7 +38,7 @@ Compute = Callable[..., Tensor]
 
 def over_rows(compute: Compute, x: Tensor, rows: int) -> Tensor:
     """compute(x) (k, n) of x (n, ...), for `rows` rows of x at a time."""
-    return _Tiles.apply(compute, (rows, 0), x, None)  # pyright: ignore[reportReturnType]
+    return over_pairs(lambda some, _: compute(some)[:, :, None], x, x.new_empty(1), (rows, 1))[:, :, 0]
 
 
 def over_pairs(compute: Compute, x: Tensor, y: Tensor | None, tile: tuple[int, int]) -> Tensor:
@@ -67,11 +65,9 @@ def tile_shape(cells: int, rows: int, columns: int, max_cells: int) -> tuple[int
 
 class _Tiles(Function):
     @staticmethod
-    def forward(ctx: Any, compute: Compute, tile: tuple[int, int], x: Tensor, y: Tensor | None, same: bool = False):  # pyright: ignore[reportIncompatibleMethodOverride]
+    def forward(ctx: Any, compute: Compute, tile: tuple[int, int], x: Tensor, y: Tensor, same: bool):  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx.compute, ctx.tile, ctx.same = compute, tile, same
         ctx.save_for_backward(x, y)
-        if y is None:
-            return torch.cat([compute(chunk) for chunk in x.split(tile[0])] or [compute(x)], dim=-1)
         out: Tensor | None = None
         for rows, columns in _tiles(len(x), len(y), tile, same):
             values = compute(x[rows], y[columns])
@@ -85,60 +81,43 @@ class _Tiles(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, y = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[2], y is not None and ctx.needs_input_grad[3] and not ctx.same
+        wanted = ctx.needs_input_grad[2:4]
         gradients = once_differentiable(_pull_back, ctx.compute, ctx.tile, ctx.same, wanted, x, y, grad)
         return None, None, *gradients, None
 
 
 def _pull_back(
-    compute: Compute,
-    tile: tuple[int, int],
-    same: bool,
-    wanted: tuple[bool, bool],
-    x: Tensor,
-    y: Tensor | None,
-    grad: Tensor,
+    compute: Compute, tile: tuple[int, int], same: bool, wanted: tuple[bool, bool], x: Tensor, y: Tensor, grad: Tensor
 ) -> tuple[Tensor | None, Tensor | None]:
-    grad_x = torch.zeros_like(x) if wanted[0] else None
-    grad_y = torch.zeros_like(y) if wanted[1] and y is not None else None
-    if y is None:
-        pairs: Iterator[Any] = ((rows, None) for rows in _spans(len(x), tile[0]))
-    else:
-        pairs = _tiles(len(x), len(y), tile, same)
-    for rows, columns in pairs:
+    """The gradients in x and y, as far as wanted; of x with itself, both in the one of x."""
+    of_x = torch.zeros_like(x) if wanted[0] else None
+    of_y = of_x if same else torch.zeros_like(y) if wanted[1] else None
+    for rows, columns in _tiles(len(x), len(y), tile, same):
         left = x[rows].detach().requires_grad_(wanted[0])
-        outgoing = grad[..., rows] if columns is None else grad[:, rows, columns]
-        arguments, gradients = [left], [(grad_x, rows)]
-        if columns is not None and y is not None:
-            right = y[columns].detach().requires_grad_(wanted[1] or same)
-            arguments, gradients = [left, right], [(grad_x, rows), (grad_x if same else grad_y, columns)]
-            if same and rows != columns:
-                outgoing = outgoing + grad[:, columns, rows].mT
+        right = y[columns].detach().requires_grad_(wanted[1])
+        outgoing = grad[:, rows, columns]
+        if same and rows != columns:
+            outgoing = outgoing + grad[:, columns, rows].mT
         with torch.enable_grad():
-            value = compute(*arguments)
-        learned = [index for index, argument in enumerate(arguments) if argument.requires_grad]
-        slopes = torch.autograd.grad(value, [arguments[index] for index in learned], outgoing)
-        for index, slope in zip(learned, slopes, strict=True):
-            total, span = gradients[index]
-            assert total is not None
-            total[span] += slope
-    return grad_x, grad_y
+            value = compute(left, right)
+        learned = [(left, of_x, rows), (right, of_y, columns)]
+        sums = [total[span] for _, total, span in learned if total is not None]
+        slopes = torch.autograd.grad(value, [part for part, *_ in learned if part.requires_grad], outgoing)
+        for total, slope in zip(sums, slopes, strict=True):
+            total.add_(slope)
+    return of_x, None if same else of_y
 
 
-def _spans(size: int, step: int) -> Iterator[slice]:
-    return (slice(start, min(start + step, size)) for start in range(0, size, max(1, step)))
+def _spans(first: int, end: int, step: int) -> Iterator[slice]:
+    return (slice(start, min(start + step, end)) for start in range(first, end, max(1, step)))
 
 
 def _tiles(rows: int, columns: int, tile: tuple[int, int], same: bool) -> Iterator[tuple[slice, slice]]:
     """Tiles of all pairs; of x with itself, the squares on the diagonal and the tiles to their right."""
-    if same:
-        for span in _spans(rows, tile[0]):
+    for span in _spans(0, rows, tile[0]):
+        if same:
             yield span, span
-            for other in _spans(columns - span.stop, tile[1]):
-                yield span, slice(span.stop + other.start, span.stop + other.stop)
-        return
-    for span in _spans(rows, tile[0]):
-        for other in _spans(columns, tile[1]):
+        for other in _spans(span.stop if same else 0, columns, tile[1]):
             yield span, other
 
 
@@ -184,9 +163,14 @@ class TruncatedKernel(PathKernel):
         method: Method = "auto",
     ) -> None:
         super().__init__(channels, theta, amplitude)
-        self.order = check_order(level, order)
-        self.level = level
-        self.static: Static = check_static(static)
+        if not isinstance(level, int) or level < 1:
+            raise ValueError(f"level must be an integer, at least 1, got {level!r}")
+        self.level, self.order = level, level if order is None else order
+        if not isinstance(self.order, int) or not 1 <= self.order <= level:
+            raise ValueError(f"order must be an integer from 1 to the level, {level}, got {order!r}")
+        if static not in ("linear", "rbf"):
+            raise ValueError(f"static must be 'linear' or 'rbf', got {static!r}")
+        self.static: Static = static
         if method not in ("auto", "explicit", "recursion", "core"):
             raise ValueError(f"method must be 'auto', 'explicit', 'recursion' or 'core', got {method!r}")
         self.method: Method = method

@@ -111,8 +111,7 @@ class WhitenedFeatures(InducingFeatures):
         return self._from_words(kernel, plain * kernel.word_scales(reference))
 
     def _from_words(self, kernel: TruncatedKernel, scaled: Tensor) -> Projection:
-        rows = self.word_rows(kernel)
-        series = kernel.weighted_words(scaled)
+        rows, series = self.word_rows(kernel), kernel.weighted_words(scaled)
         return self._whitened(rows @ rows.T, rows @ series.T, series.square().sum(dim=1))
 
     def _whitened(self, gram: Tensor, cross: Tensor, variance: Tensor) -> Projection:
@@ -201,9 +200,9 @@ class InducingTensors(WhitenedFeatures):
         slots = self.slots
         levels = [slots.new_ones(self.count, 1)]
         for of_level in range(1, self.level + 1):
-            product = slots[:, slot_index(1, of_level, self.level)]
-            for position in range(2, of_level + 1):
-                following = slots[:, slot_index(position, of_level, self.level)]
+            first, *others = (slots[:, slot_index(k, of_level, self.level)] for k in range(1, of_level + 1))
+            product = first
+            for following in others:
                 product = (product[:, :, None] * following[:, None, :]).flatten(1)
             levels.append(product)
         zero = torch.zeros_like(kernel.log_theta)
@@ -366,8 +365,7 @@ def initial_sequences(x: Tensor, lengths: Tensor, points: int, random: torch.Gen
 
 def _at_least(x: Tensor, points: int) -> Tensor:
     """Series x continued by their last points where they have fewer than `points`."""
-    missing = points - x.shape[1]
-    return x if missing <= 0 else torch.cat([x, x[:, -1:].expand(-1, missing, -1)], dim=1)
+    return torch.cat([x, x[:, -1:].expand(-1, max(0, points - x.shape[1]), -1)], dim=1)
 
 
 def _noisy(values: Tensor, random: torch.Generator) -> Tensor:
@@ -419,11 +417,10 @@ def gpsig(
     theta = 1 / lengthscales(series, points, random)
     kernel = TruncatedKernel(channels, level, order=order, static=static, theta=theta, method=method)
     rows = chosen_series(targets, count, classes, random, quotas)
+    start = series[rows], points[rows]
     features: InducingTensors | InducingSequences
     if kind == "tensors":
-        values = initial_tensors(series[rows], points[rows], level, random)
-        features = InducingTensors(channels, count, level, values=values)
+        features = InducingTensors(channels, count, level, values=initial_tensors(*start, level, random))
     else:
-        values = initial_sequences(series[rows], points[rows], level + 1, random)
-        features = InducingSequences(channels, count, level + 1, values=values)
+        features = InducingSequences(channels, count, level + 1, values=initial_sequences(*start, level + 1, random))
     return SparseGP(kernel, features, likelihood).to(device)

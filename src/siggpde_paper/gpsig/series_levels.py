@@ -58,13 +58,6 @@ class _ByHand(Function):
         return None, None, *once_differentiable(ctx.pull_back, grad, ctx.kept, *ctx.saved_tensors)
 
 
-def check_static(static: Static) -> Static:
-    """The name of a static kernel, after checking that there is one of that name."""
-    if static not in ("linear", "rbf"):
-        raise ValueError(f"static must be 'linear' or 'rbf', got {static!r}")
-    return static
-
-
 def point_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
     """Returns kap for all pairs of points of x (..., k, channels) and y (..., l, channels): (..., k, l).
 
@@ -100,19 +93,14 @@ def increment_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
     (n, rows, channels), (m, columns, _) = x.shape, y.shape
     values = point_kernel(static, x.reshape(n * rows, channels), y.reshape(m * columns, channels))
     values = values.view(n, rows, m, columns).transpose(1, 2)
-    return values if static == "linear" else second_differences(values)
+    return values if static == "linear" else values.diff(dim=-1).diff(dim=-2)
 
 
 def paired_increment_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
     """Returns D for every series of x (n, l, channels) with the same of y (n, l', channels): (n, l-1, l'-1)."""
     if static == "linear":
         return x.diff(dim=1) @ y.diff(dim=1).mT
-    return second_differences(point_kernel(static, x, y))
-
-
-def second_differences(values: Tensor) -> Tensor:
-    """Differences along both of the last two axes, (..., k, l) to (..., k-1, l-1)."""
-    return values.diff(dim=-1).diff(dim=-2)
+    return point_kernel(static, x, y).diff(dim=-1).diff(dim=-2)
 
 
 def checked_series(x: Tensor, lengths: Tensor | None, name: str = "x") -> Tensor:
@@ -127,57 +115,32 @@ def checked_series(x: Tensor, lengths: Tensor | None, name: str = "x") -> Tensor
 _SHORT = 64
 
 
-def earlier(values: Tensor) -> Tensor:
-    """At every time, along the last axis, the sum of all values before.
+def earlier(values: Tensor, axis: int = -1) -> Tensor:
+    """At every time the sum of all values before, along the last axis or, of contiguous values, the last but two.
 
     Examples
     --------
     >>> earlier(torch.tensor([[1.0, 2.0, 3.0]]))
     tensor([[0., 1., 3.]])
     """
-    if values.shape[-1] <= _SHORT:
-        return values @ _triangle(values.shape[-1], values.dtype, values.device).T
-    return values.cumsum(dim=-1).sub_(values)
+    if values.shape[axis] > _SHORT:
+        return values.cumsum(dim=axis).sub_(values)
+    triangle = _triangle(values.shape[axis], values.dtype, values.device)
+    return values @ triangle.T if axis == -1 else (triangle @ values.flatten(-2)).view(values.shape)
 
 
-def later(values: Tensor) -> Tensor:
-    """At every time, along the last axis, the sum of all values after."""
-    if values.shape[-1] <= _SHORT:
-        return values @ _triangle(values.shape[-1], values.dtype, values.device)
-    return values.sum(dim=-1, keepdim=True) - values.cumsum(dim=-1)
-
-
-def earlier_rows(values: Tensor) -> Tensor:
-    """Sums of earlier values along the last axis but two, of contiguous values (..., s, m, t)."""
-    if values.shape[-3] <= _SHORT:
-        triangle = _triangle(values.shape[-3], values.dtype, values.device)
-        return (triangle @ values.flatten(-2)).view(values.shape)
-    return values.cumsum(dim=-3).sub_(values)
-
-
-def later_rows(values: Tensor) -> Tensor:
-    """Sums of later values along the last axis but two, of contiguous values (..., s, m, t)."""
-    if values.shape[-3] <= _SHORT:
-        triangle = _triangle(values.shape[-3], values.dtype, values.device)
-        return (triangle.T @ values.flatten(-2)).view(values.shape)
-    return values.sum(dim=-3, keepdim=True) - values.cumsum(dim=-3)
+def later(values: Tensor, axis: int = -1) -> Tensor:
+    """At every time the sum of all values after, along the axes of `earlier`."""
+    if values.shape[axis] > _SHORT:
+        return values.sum(dim=axis, keepdim=True) - values.cumsum(dim=axis)
+    triangle = _triangle(values.shape[axis], values.dtype, values.device)
+    return values @ triangle if axis == -1 else (triangle.T @ values.flatten(-2)).view(values.shape)
 
 
 @lru_cache(maxsize=64)
 def _triangle(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     with torch.inference_mode(False):
         return torch.ones(size, size, dtype=dtype, device=device).tril_(-1)
-
-
-def check_order(level: int, order: int | None) -> int:
-    """The order as a number, `level` by default."""
-    if not isinstance(level, int) or level < 1:
-        raise ValueError(f"level must be an integer, at least 1, got {level!r}")
-    if order is None:
-        return level
-    if not isinstance(order, int) or not 1 <= order <= level:
-        raise ValueError(f"order must be an integer from 1 to the level, {level}, got {order!r}")
-    return order
 
 
 def sequence_levels(increments: Tensor, level: int, order: int) -> Tensor:
@@ -243,7 +206,7 @@ class _Step:
         self.top = d.new_empty(then, *cells)
         self.top[0] = earlier(self.plain)
         self.top[1:] = columns[: then - 1]
-        self.top = earlier_rows(self.top)
+        self.top = earlier(self.top, -3)
         self.ends = d.new_empty(then, then, *cells)
         torch.mul(self.top, d, out=self.ends[0])
         if then > 1:
@@ -259,7 +222,7 @@ class _Step:
         if then > 1:
             slope += (grad[1:, 0] * self.side).sum(dim=0)
             slope += (grad[1:, 1:] * self.before[: then - 1, : then - 1]).sum(dim=(0, 1))
-        top = later_rows(grad[0] * d)
+        top = later(grad[0] * d, -3)
         plain = later(top[0]) + level_grad
         columns = self.weights.view(-1, 1, 1, 1, 1) * plain
         if then > 1:
@@ -291,7 +254,7 @@ class _LastStep:
             self.factor = earlier(self.plain)
             if self.repeats:
                 self.factor += sums[1]
-            self.factor = earlier_rows(self.factor)
+            self.factor = earlier(self.factor, -3)
             if self.repeats:
                 self.factor += earlier(sums[2])
                 self.factor += sums[3]
@@ -299,7 +262,7 @@ class _LastStep:
     def pull_back(self, last: Tensor, level_grad: Tensor) -> Tensor:
         """The gradient in R, from those in the last level, `last`, and in the sum of the level before, `level_grad`."""
         both = self.d * last
-        columns = later_rows(both)
+        columns = later(both, -3)
         sums = [later(columns) + level_grad]
         if self.repeats:
             sums += [columns, later(both), both]
@@ -311,20 +274,15 @@ def _inverse_factorials(count: int, like: Tensor) -> Tensor:
     return like.new_tensor([1 / factorial(p) for p in range(1, count + 1)])
 
 
+def full_lanes(rows: Tensor) -> Tensor:
+    """Rows (n, k, channels) with zero rows behind them, so many that they fill all lanes."""
+    return pad(rows, (0, 0, 0, 0, 0, -len(rows) % core.lane_step))
+
+
 def in_lanes(rows: Tensor) -> Tensor:
     """Rows (n, k, channels) as (blocks, k, channels, lanes), with zeros in the last block where rows lack."""
-    padded = pad(rows, (0, 0, 0, 0, 0, lacking(len(rows))))
+    padded = full_lanes(rows)
     return padded.unflatten(0, (len(padded) // core.lane_step, core.lane_step)).movedim(1, 3).contiguous()
-
-
-def lacking(rows: int) -> int:
-    """How many rows are missing to fill all lanes."""
-    return -rows % core.lane_step
-
-
-def from_lanes(parts: Tensor, count: int) -> Tensor:
-    """The first `count` rows (count, k, channels) of the sum of all parts."""
-    return parts.sum(dim=0).movedim(3, 1).flatten(0, 1)[:count]
 
 
 _TILE_CELLS = 2**19  # more leave the cache, fewer are mostly overhead
@@ -354,15 +312,15 @@ def rbf_pair_levels(x: Tensor, y: Tensor, level: int) -> Tensor:
     Of the static kernel "rbf"; `linear_pairs` has the linear one.
     """
     (n, rows, _), (m, columns, _) = x.shape, y.shape
-    lanes = pad(y, (0, 0, 0, 0, 0, lacking(m))).transpose(0, 1)  # (l', m, channels), D of a series of zeros being zero
+    lanes = full_lanes(y).transpose(0, 1)  # (l', m, channels), D of a series of zeros being zero
     values = point_kernel("rbf", x.flatten(0, 1), lanes.flatten(0, 1)).view(n, rows, columns, lanes.shape[1])
     return _increment_levels(values.diff(dim=1).diff(dim=2).contiguous(), level)[:, :, :m]
 
 
 def compiled_paired_levels(static: Static, x: Tensor, level: int) -> Tensor:
     """k_1 .. k_level (level, n) of every series of x (n, l, channels) with itself."""
-    values = paired_increment_kernel(static, x, x).permute(1, 2, 0)[None]
-    return _increment_levels(pad(values, (0, lacking(len(x)))).contiguous(), level)[:, 0, : len(x)]
+    values = full_lanes(paired_increment_kernel(static, x, x)).permute(1, 2, 0)[None]
+    return _increment_levels(values.contiguous(), level)[:, 0, : len(x)]
 
 
 def _increment_levels(d: Tensor, level: int) -> Tensor:
@@ -392,10 +350,8 @@ def linear_pair_levels(x: Tensor, y: Tensor | None, level: int) -> Tensor:
     """
     if y is not None and x.shape[2] != y.shape[2]:
         raise ValueError(f"x has {x.shape[2]} channels and y {y.shape[2]}; they must have the same")
-    if y is None:
-        return by_hand(partial(_pairs, level=level), partial(_pull_back_pairs, level=level), x)
-    pull_back = partial(_pull_back_pairs, level=level, with_y=y.requires_grad)
-    return by_hand(partial(_pairs, level=level), pull_back, x, y)
+    pull_back = partial(_pull_back_pairs, level=level, with_y=y is None or y.requires_grad)
+    return by_hand(partial(_pairs, level=level), pull_back, *((x,) if y is None else (x, y)))
 
 
 def _pairs(x: Tensor, y: Tensor | None = None, *, level: int) -> tuple[Tensor, None]:
@@ -408,22 +364,17 @@ def _pairs(x: Tensor, y: Tensor | None = None, *, level: int) -> tuple[Tensor, N
 
 
 def _pull_back_pairs(
-    grad: Tensor, _kept: None, x: Tensor, y: Tensor | None = None, *, level: int, with_y: bool = False
+    grad: Tensor, _kept: None, x: Tensor, y: Tensor | None = None, *, level: int, with_y: bool
 ) -> tuple[Tensor | None, ...]:
     others, same = x if y is None else y, y is None
     x, lanes, grad = x.contiguous(), in_lanes(others), grad.contiguous()
     of_x = torch.empty_like(x)
-    of_lanes = lanes.new_zeros(_parts(x, lanes), *lanes.shape) if same or with_y else None
-    core.linear_pair_levels_reverse(
-        *_pair_arguments(x, lanes, others, level, same),
-        grad.data_ptr(),
-        of_x.data_ptr(),
-        0 if of_lanes is None else of_lanes.data_ptr(),
-        usual_threads(),
-    )
+    of_lanes = lanes.new_zeros(_parts(x, lanes), *lanes.shape) if with_y else None
+    pointers = grad.data_ptr(), of_x.data_ptr(), 0 if of_lanes is None else of_lanes.data_ptr()
+    core.linear_pair_levels_reverse(*_pair_arguments(x, lanes, others, level, same), *pointers, usual_threads())
     if of_lanes is None:
         return of_x, None
-    of_others = from_lanes(of_lanes, len(others))
+    of_others = of_lanes.sum(dim=0).movedim(3, 1).flatten(0, 1)[: len(others)]
     return (of_x + of_others,) if same else (of_x, of_others)
 
 

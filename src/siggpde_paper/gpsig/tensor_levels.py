@@ -201,8 +201,8 @@ class _Tile:
 
     def __init__(self, rows: int, increments: Tensor, shape: torch.Size, settings: tuple[int, int]) -> None:
         self.n, self.times = increments.shape[:2]
-        self.flat = increments.reshape(self.n * self.times, increments.shape[2]).contiguous()
-        self.rows, self.shape, self.settings = rows, shape, settings
+        self.flat = increments.flatten(0, 1).contiguous()
+        self.rows, self.settings = rows, settings
         self.left = increments.new_zeros(shape[1], shape[0], rows)  # (channels, slots, rows)
         self.g = increments.new_empty(len(self.flat), shape[0] * rows)
 
@@ -210,7 +210,7 @@ class _Tile:
         """Takes the slots (rows, slots, channels)."""
         self.left[:, :, : len(slots)] = slots.permute(2, 1, 0)
         self.left[:, :, len(slots) :] = 0.0
-        torch.mm(self.flat, self.left.view(self.shape[1], -1), out=self.g)
+        torch.mm(self.flat, self.left.flatten(1), out=self.g)
 
     def values(self) -> Tensor:
         """The levels, (level, n, rows)."""
