@@ -25,7 +25,6 @@ from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods.base import (
     Likelihood,
     as_numbers,
-    as_probabilities,
     deviation,
     gauss_hermite,
     invert_increasing,
@@ -132,19 +131,16 @@ class _Adapted(Likelihood):
             kind = type(likelihood).__name__
             raise TypeError(f"this {kind} is for a batch of problems: its parameters have a batch shape; make one each")
 
-    def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
+    def _expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         f, weights = _nodes(mean, variance, _POINTS)
         return (weights @ self._given(f).log_prob(y.double())).to(mean.dtype)
 
-    def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """As for every likelihood; a is that of the quadrature, exact for kinks too, and may be negative."""
-        value, g, a = super().statistics(mean.double(), variance.double(), y)
+        value, g, a = super()._statistics(mean.double(), variance.double(), y)
         return value.to(mean.dtype), g.to(mean.dtype), a.to(mean.dtype)
 
-    @torch.no_grad()
-    def predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        self._check(mean, variance)
+    def _predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         f, weights = _nodes(mean, variance, _PREDICT_POINTS)
         given = self._given(f)
         means, variances = given.mean.expand_as(f), given.variance.expand_as(f)
@@ -152,23 +148,18 @@ class _Adapted(Likelihood):
         spread = weights @ (variances + (means - centre).square())
         return centre.to(mean.dtype), spread.to(mean.dtype)
 
-    @torch.no_grad()
-    def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
+    def _log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         f, weights = _nodes(mean, variance, _PREDICT_POINTS)
         return (self._given(f).log_prob(y.double()) + weights.log()[:, None]).logsumexp(0).to(mean.dtype)
 
-    @torch.no_grad()
-    def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
+    def _quantile(self, mean: Tensor, variance: Tensor, p: Tensor) -> Tensor:
         """By bisection, where torch has the distribution function of p(y | f)."""
-        probability = as_probabilities(p, mean)
         locations, weights = (part.to(mean.device) for part in normal_trapezoid(_CDF_POINTS))
         given = self._given(mean[:, 0].double() + variance[:, 0].double().sqrt() * locations[:, None])
-        centre, spread = (part.double() for part in self.predict(mean, variance))
+        centre, spread = (part.double() for part in self._predict(mean, variance))
         try:
-            return invert_increasing(
-                lambda x: weights @ given.cdf(x), probability, centre - spread.sqrt(), centre + spread.sqrt()
-            ).to(mean.dtype)
+            low, high = centre - spread.sqrt(), centre + spread.sqrt()
+            return invert_increasing(lambda x: weights @ given.cdf(x), p, low, high).to(mean.dtype)
         except NotImplementedError:
             kind = type(self.likelihood).__name__
             raise NotImplementedError(

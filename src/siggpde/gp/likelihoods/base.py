@@ -17,7 +17,7 @@ class Likelihood(nn.Module):
 
     `mean` and `variance` are (B, L), float32 or float64, with variance >= 0, and y is (B,). Trained parameters are
     torch parameters of the module; everything else is a constructor argument that `settings` gives back. Only
-    `expected_log_prob` carries a graph.
+    `expected_log_prob` carries a graph. The methods below check shapes; subclasses compute in those with an underscore.
     """
 
     name: ClassVar[str] = ""
@@ -42,33 +42,67 @@ class Likelihood(nn.Module):
 
     def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         """E[log p(y | f)], (B,), differentiable in mean, variance and the parameters, also where variance is 0."""
+        self._check(mean, variance, y)
+        return self._expected_log_prob(mean, variance, y)
+
+    def _expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         raise NotImplementedError
 
+    @torch.no_grad()
     def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """E = E[log p(y | f)] (B,), g = dE/dmean (B, L) and a = -2 dE/dvariance (B, L), without a graph.
 
         By Bonnet and Price, g = E[d log p / df] and a = -E[d^2 log p / df^2].
         """
+        self._check(mean, variance, y)
+        return self._statistics(mean, variance, y)
+
+    def _statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with torch.enable_grad():
             mean, variance = mean.detach().requires_grad_(), variance.detach().requires_grad_()
             value = self.expected_log_prob(mean, variance, y)
             g, slope = torch.autograd.grad(value.sum(), [mean, variance])
         return value.detach(), g, -2 * slope
 
+    @torch.no_grad()
     def predict(self, mean: Tensor, variance: Tensor) -> Any:
         """Class probabilities (B, C), rows summing to 1; for regression the mean and variance of y, two (B,)."""
+        self._check(mean, variance)
+        return self._predict(mean, variance)
+
+    def _predict(self, mean: Tensor, variance: Tensor) -> Any:
         raise NotImplementedError
 
+    @torch.no_grad()
     def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         """log p(y) = log E[p(y | f)], (B,)."""
+        self._check(mean, variance, y)
+        return self._log_predictive(mean, variance, y)
+
+    def _log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         raise NotImplementedError
 
+    @torch.no_grad()
     def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
         """The p-quantile of y, (B,), for p in (0, 1), a number or (B,). Regression only."""
+        self._check(mean, variance)
+        probability = torch.as_tensor(p, dtype=torch.float64, device=mean.device)
+        if probability.ndim > 1 or (probability.ndim == 1 and len(probability) != len(mean)):
+            raise ValueError(f"p must be a number or ({len(mean)},), got shape {tuple(probability.shape)}")
+        if not bool(((probability > 0) & (probability < 1)).all()):
+            raise ValueError(f"p must be between 0 and 1, got {p}")
+        return self._quantile(mean, variance, probability.expand(len(mean)))
+
+    def _quantile(self, mean: Tensor, variance: Tensor, p: Tensor) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} has no quantiles; use `predict`")
 
+    @torch.no_grad()
     def cdf(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         """P(Y <= y), (B,) in float64, for y (B,), any numbers. Regression only."""
+        self._check(mean, variance, y)
+        return self._cdf(mean, variance, y)
+
+    def _cdf(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} has no distribution function; use `predict`")
 
     def check_targets(self, y: Any) -> Tensor:
@@ -126,24 +160,19 @@ class Classification(Likelihood):
         self.register_buffer("class_weight", weight, persistent=False)
 
     def check_targets(self, y: Any) -> Tensor:
-        return as_labels(y, self.classes)
+        fix = f"labels must be whole numbers from 0 to {self.classes - 1}; number the classes from 0 in this order"
+        return as_whole_numbers(y, self.classes - 1, fix)
 
-    def _weighted(self, y: Tensor, value: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
-        """The value (B,) and the others (B, L), times the weights of the points' classes."""
+    def _weighted(self, y: Tensor, value: Tensor) -> Tensor:
+        """The value, (B,) or (B, L), times the weights of the points' classes."""
         if self.class_weight is None:
-            return value, *others
+            return value
         weight = self.class_weight.to(value)[y.long()]
-        return value * weight, *(other * weight[:, None] for other in others)
+        return value * (weight if value.ndim == 1 else weight[:, None])
 
 
 def as_numbers(y: Any) -> Tensor:
-    """Finite numbers (B,) in their floating dtype; integers become the default dtype.
-
-    Examples
-    --------
-    >>> as_numbers([1, 2])
-    tensor([1., 2.])
-    """
+    """Finite numbers (B,) in their floating dtype; integers become the default dtype."""
     values = _vector(y)
     if not values.is_floating_point():
         return values.to(torch.get_default_dtype())
@@ -151,35 +180,10 @@ def as_numbers(y: Any) -> Tensor:
     return values
 
 
-def as_labels(y: Any, classes: int) -> Tensor:
-    """Class labels 0..classes-1, (B,), int64.
-
-    Examples
-    --------
-    >>> as_labels([0.0, 2.0], classes=3)
-    tensor([0, 2])
-    """
+def as_whole_numbers(y: Any, largest: int, fix: str) -> Tensor:
+    """Whole numbers from 0 to `largest`, (B,), int64; the error for any other value ends with `fix`."""
     values = _vector(y)
-    wrong = ~((values >= 0) & (values < classes) & (values == values.floor()))
-    if bool(wrong.any()):
-        fix = f"labels must be whole numbers from 0 to {classes - 1}; number the classes from 0 in this order"
-        refuse_target(values, wrong, fix)
-    return values.long()
-
-
-def as_counts(y: Any) -> Tensor:
-    """Counts 0, 1, 2, .., (B,), int64.
-
-    Examples
-    --------
-    >>> as_counts([3.0, 0.0])
-    tensor([3, 0])
-    """
-    values = _vector(y)
-    wrong = ~((values >= 0) & (values <= 2**53) & (values == values.floor()))
-    refuse_target(
-        values, wrong, "counts must be whole numbers from 0; round them, or use a likelihood for real numbers"
-    )
+    refuse_target(values, ~((values >= 0) & (values <= largest) & (values == values.floor())), fix)
     return values.long()
 
 
@@ -210,14 +214,7 @@ _FLOOR = {torch.float32: 1e-6, torch.float64: 1e-10}
 
 @lru_cache(maxsize=64)
 def gauss_hermite(count: int) -> tuple[Tensor, Tensor]:
-    """Nodes and weights (count,), float64, with sum_k w_k h(z_k) = E[h(Z)], Z ~ N(0, 1), for degrees below 2 count.
-
-    Examples
-    --------
-    >>> locations, weights = gauss_hermite(3)
-    >>> bool(torch.isclose((weights * locations**4).sum(), torch.tensor(3.0).double()))
-    True
-    """
+    """Nodes and weights (count,), float64, with sum_k w_k h(z_k) = E[h(Z)], Z ~ N(0, 1), for degrees below 2 count."""
     locations, weights = np.polynomial.hermite_e.hermegauss(count)
     # Exact symmetry makes odd moments cancel to the last bit, which derivatives at small variances rely on.
     locations, weights = (locations - locations[::-1]) / 2, (weights + weights[::-1]) / 2
@@ -236,12 +233,6 @@ def sobol_normal(count: int, dimensions: int, seed: int = 0) -> Tensor:
     """Quasi-random standard normal points (count, dimensions), float64: count / 2 scrambled Sobol points and their
     negatives, rescaled so that each coordinate has second moment 1 and, where there are points enough, so that no two
     are correlated: averages of cubic polynomials are then exact. The global random state is neither read nor changed.
-
-    Examples
-    --------
-    >>> z = sobol_normal(8, 3)
-    >>> z.shape, bool((z.mean(0).abs() < 1e-12).all()), bool((z.square().mean(0) - 1 < 1e-12).all())
-    (torch.Size([8, 3]), True, True)
     """
     if count < 2 or count % 2:
         raise ValueError(f"points come in pairs z, -z: their number must be even and at least 2, got {count}")
@@ -267,13 +258,7 @@ def deviation(variance: Tensor) -> Tensor:
 
 
 def invert_increasing(function: Callable[[Tensor], Tensor], value: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """x (B,) with function(x) = value, by bisection; [low, high] is widened until it holds the answer.
-
-    Examples
-    --------
-    >>> invert_increasing(torch.exp, torch.tensor([8.0]), torch.tensor([0.0]), torch.tensor([1.0]))
-    tensor([2.0794])
-    """
+    """x (B,) with function(x) = value, by bisection; [low, high] is widened until it holds the answer."""
     while bool((short := function(high) < value).any()):
         high = torch.where(short, 2 * high - low, high)
     while bool((short := function(low) > value).any()):
@@ -283,13 +268,3 @@ def invert_increasing(function: Callable[[Tensor], Tensor], value: Tensor, low: 
         enough = function(middle) >= value
         low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
     return (low + high) / 2
-
-
-def as_probabilities(p: float | Tensor, like: Tensor) -> Tensor:
-    """Probabilities strictly between 0 and 1, (B,), float64, for the B rows of `like`."""
-    probability = torch.as_tensor(p, dtype=torch.float64, device=like.device)
-    if probability.ndim > 1 or (probability.ndim == 1 and len(probability) != len(like)):
-        raise ValueError(f"p must be a number or ({len(like)},), got shape {tuple(probability.shape)}")
-    if not bool(((probability > 0) & (probability < 1)).all()):
-        raise ValueError(f"p must be between 0 and 1, got {p}")
-    return probability.expand(len(like))

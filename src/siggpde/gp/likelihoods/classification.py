@@ -45,29 +45,23 @@ class Bernoulli(Classification):
             raise ValueError(f"link must be 'probit' or 'logit', got {link!r}")
         self.link = link
 
-    def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
+    def _expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         x, weights, _ = _signed(mean, variance, y, _BERNOULLI_POINTS)
-        return self._weighted(y, (self._log_prob(x) @ weights).to(mean.dtype))[0]
+        return self._weighted(y, (self._log_prob(x) @ weights).to(mean.dtype))
 
-    @torch.no_grad()
-    def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        self._check(mean, variance, y)
+    def _statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, weights, sign = _signed(mean, variance, y, _BERNOULLI_POINTS)
         slope, curvature = _probit_derivatives(x) if self.link == "probit" else _logit_derivatives(x)
         parts = self._log_prob(x) @ weights, sign * (slope @ weights)[:, None], (curvature @ weights)[:, None]
-        value, g, a = self._weighted(y, *(part.to(mean.dtype) for part in parts))
+        value, g, a = (self._weighted(y, part.to(mean.dtype)) for part in parts)
         return value, g, a
 
-    @torch.no_grad()
-    def predict(self, mean: Tensor, variance: Tensor) -> Tensor:
-        ones = torch.ones(len(mean), dtype=torch.int64, device=mean.device)
-        both = torch.stack([self.log_predictive(mean, variance, label).exp() for label in (0 * ones, ones)], 1)
+    def _predict(self, mean: Tensor, variance: Tensor) -> Tensor:
+        labels = torch.arange(2, device=mean.device)[:, None].expand(-1, len(mean))
+        both = torch.stack([self._log_predictive(mean, variance, label).exp() for label in labels], 1)
         return both / both.sum(1, keepdim=True)
 
-    @torch.no_grad()
-    def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
+    def _log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         if self.link == "probit":
             x = _sign(y) * mean.double() / (1 + variance.double()).sqrt()
             return torch.special.log_ndtr(x[:, 0]).to(mean.dtype)
@@ -114,11 +108,6 @@ def default_points(classes: int) -> int:
     Four a class are what it takes to leave no two coordinates correlated (`sobol_normal`), so that averages of cubic
     polynomials are exact. With 24 classes E[log p] is then wrong by at most 0.003 nats where the latent functions have
     standard deviations up to 1, and by 0.024 up to 2; with 64 points it is wrong by 0.014 and 0.043.
-
-    Examples
-    --------
-    >>> [default_points(classes) for classes in (3, 16, 17, 24, 60, 1000)]
-    [64, 64, 128, 128, 256, 256]
     """
     return min(_MOST_POINTS, max(_FEWEST_POINTS, 2 ** (4 * classes - 1).bit_length()))
 
@@ -159,14 +148,11 @@ class Softmax(Classification):
         self.register_buffer("_train_points", _columns(self.points, classes, seed), persistent=False)
         self.register_buffer("_predict_points", _columns(predict_points, classes, seed), persistent=False)
 
-    def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
+    def _expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         entropy: Any = _ExpectedLogSumExp.apply(mean, deviation(variance), self._train_points.to(mean))
-        return self._weighted(y, _chosen(mean, y) - entropy)[0]
+        return self._weighted(y, _chosen(mean, y) - entropy)
 
-    @torch.no_grad()
-    def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        self._check(mean, variance, y)
+    def _statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         z = self._train_points.to(mean)
         average = z.new_full((len(z), 1, z.shape[1]), 1 / z.shape[1])
         value, g, a = mean.new_empty(len(mean)), torch.empty_like(mean), torch.empty_like(mean)
@@ -177,21 +163,16 @@ class Softmax(Classification):
             a[rows] = (p - torch.bmm(average, f.square_())[:, 0]).T
         value = _chosen(mean, y) - value
         g.neg_().scatter_add_(1, y.long()[:, None], torch.ones_like(g[:, :1]))
-        value, g, a = self._weighted(y, value, g, a.clamp_(min=0))
-        return value, g, a
+        return self._weighted(y, value), self._weighted(y, g), self._weighted(y, a.clamp_(min=0))
 
-    @torch.no_grad()
-    def predict(self, mean: Tensor, variance: Tensor) -> Tensor:
-        self._check(mean, variance)
+    def _predict(self, mean: Tensor, variance: Tensor) -> Tensor:
         result = torch.empty_like(mean)
         for rows, f in _logits(mean, deviation(variance), self._predict_points.to(mean)):
             _softmax_(f)
             result[rows] = f.mean(1).T
         return result / result.sum(1, keepdim=True)
 
-    @torch.no_grad()
-    def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
+    def _log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         z, s = self._predict_points.to(mean), deviation(variance)
         result = mean.new_empty(len(mean))
         for rows, f in _logits(mean, s, z):
@@ -294,23 +275,19 @@ class RobustMax(Classification):
             raise ValueError(f"eps must be between 0 and 1, got {eps!r}")
         self.latents, self.eps = classes, eps
 
-    def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
+    def _expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         p = _win(mean, deviation(variance), y.long(), _ROBUSTMAX_POINTS)
         other = math.log(self.eps / (self.classes - 1))
-        return self._weighted(y, other + p * (math.log1p(-self.eps) - other))[0]
+        return self._weighted(y, other + p * (math.log1p(-self.eps) - other))
 
-    def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        self._check(mean, variance, y)
+    def _statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         rows = _rows(self.classes, _ROBUSTMAX_POINTS)
         split = zip(*(whole.split(rows) for whole in (mean, variance, y)), strict=True)
-        parts = [super(RobustMax, self).statistics(*part) for part in split]
-        value, g, a = (torch.cat(list(pieces)) for pieces in zip(*parts, strict=True))
+        parts = [super(RobustMax, self)._statistics(*part) for part in split]
+        value, g, a = (torch.cat(pieces) for pieces in zip(*parts, strict=True))
         return value, g, a
 
-    @torch.no_grad()
-    def predict(self, mean: Tensor, variance: Tensor) -> Tensor:
-        self._check(mean, variance)
+    def _predict(self, mean: Tensor, variance: Tensor) -> Tensor:
         s, p = deviation(variance), torch.empty_like(mean)
         rows = _rows(self.classes, _ROBUSTMAX_PREDICT_POINTS)
         for m, d, out in zip(mean.split(rows), s.split(rows), p.split(rows), strict=True):
@@ -320,10 +297,8 @@ class RobustMax(Classification):
         p /= p.sum(1, keepdim=True)
         return self.eps / (self.classes - 1) * (1 - p) + (1 - self.eps) * p
 
-    @torch.no_grad()
-    def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
-        return self.predict(mean, variance).gather(1, y.long()[:, None])[:, 0].log()
+    def _log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        return self._predict(mean, variance).gather(1, y.long()[:, None])[:, 0].log()
 
 
 def _rows(classes: int, points: int) -> int:

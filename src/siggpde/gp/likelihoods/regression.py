@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from siggpde.gp.likelihoods.base import (
     Likelihood,
-    as_counts,
-    as_probabilities,
+    as_whole_numbers,
     deviation,
     gauss_hermite,
     invert_increasing,
@@ -49,39 +48,30 @@ class Gaussian(Likelihood):
         """The noise variance, a scalar."""
         return self.log_noise.exp()
 
-    def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
+    def _expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         log_noise = self.log_noise.to(mean)
         square = (y.to(mean) - mean[:, 0]).square() + variance[:, 0]
         return -0.5 * (_LOG_TWO_PI + log_noise + square * (-log_noise).exp())
 
-    @torch.no_grad()
-    def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        value = self.expected_log_prob(mean, variance, y)
+    def _statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        value = self._expected_log_prob(mean, variance, y)
         precision = (-self.log_noise.to(mean)).exp()
         return value, (y.to(mean)[:, None] - mean) * precision, precision.expand_as(mean).clone()
 
-    @torch.no_grad()
-    def predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        self._check(mean, variance)
+    def _predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         return mean[:, 0], variance[:, 0] + self.noise.to(mean)
 
-    @torch.no_grad()
-    def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
-        centre, spread = self.predict(mean, variance)
+    def _log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        centre, spread = self._predict(mean, variance)
         return -0.5 * (_LOG_TWO_PI + spread.log() + (y.to(mean) - centre).square() / spread)
 
-    @torch.no_grad()
-    def cdf(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
-        centre, spread = (part.double() for part in self.predict(mean, variance))
+    def _cdf(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        centre, spread = (part.double() for part in self._predict(mean, variance))
         return torch.special.ndtr((y.double() - centre) / spread.sqrt())
 
-    @torch.no_grad()
-    def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
-        centre, spread = self.predict(mean, variance)
-        return centre + spread.sqrt() * torch.special.ndtri(as_probabilities(p, mean)).to(mean.dtype)
+    def _quantile(self, mean: Tensor, variance: Tensor, p: Tensor) -> Tensor:
+        centre, spread = self._predict(mean, variance)
+        return centre + spread.sqrt() * torch.special.ndtri(p).to(mean.dtype)
 
 
 _T_POINTS = 20
@@ -125,73 +115,56 @@ class StudentT(Likelihood):
         """The degrees of freedom, a scalar."""
         return self.log_df.double().exp()
 
-    def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
-        residual, weights = self._residuals(mean, variance, y)
-        return (self._log_prob(residual) @ weights).to(mean.dtype)
+    def _expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        locations, weights = (part.to(mean.device) for part in gauss_hermite(_T_POINTS))
+        scale, df = self.scale, self.df
+        s = deviation(variance.double() / scale.square())  # its floor is that of residuals in units of the scale
+        residual = (y.double()[:, None] - mean.double()) / scale - s * locations
+        constant = torch.lgamma((df + 1) / 2) - torch.lgamma(df / 2) - 0.5 * (df * math.pi).log() - self.log_scale
+        log_prob = constant - (df + 1) / 2 * torch.log1p(residual.square() / df)
+        return (log_prob @ weights).to(mean.dtype)
 
-    @torch.no_grad()
-    def predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    def _predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """The mean and variance of y; the variance is infinite for df <= 2, and the mean does not exist for df <= 1."""
-        self._check(mean, variance)
         df = self.df.item()
         noise = self.scale.square().to(mean) * (df / (df - 2) if df > 2 else math.inf)
         return mean[:, 0], variance[:, 0] + noise
 
-    @torch.no_grad()
-    def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
-        u, log_weights = self._mixture()
+    def _log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        noises, log_weights = self._mixture()
         result = mean.new_empty(len(mean), dtype=torch.float64)
-        for rows in torch.arange(len(mean), device=mean.device).split(max(1, _T_CHUNK // len(u))):
-            spread = variance[rows].double() + self.scale.square() * (-u).exp()
+        for rows in torch.arange(len(mean), device=mean.device).split(max(1, _T_CHUNK // len(noises))):
+            spread = variance[rows].double() + noises
             square = (y[rows].double()[:, None] - mean[rows].double()).square() / spread
             result[rows] = (log_weights - 0.5 * (spread.log() + square)).logsumexp(1)
-        return (result - 0.5 * math.log(2 * math.pi)).to(mean.dtype)
+        return (result - 0.5 * _LOG_TWO_PI).to(mean.dtype)
 
-    @torch.no_grad()
-    def cdf(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
-        u, log_weights = self._mixture()
-        spread = (variance.double() + self.scale.square() * (-u).exp()).sqrt()
-        return torch.special.ndtr((y.double()[:, None] - mean.double()) / spread) @ log_weights.exp()
+    def _cdf(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
+        noises, log_weights = self._mixture()
+        s = (variance.double() + noises).sqrt()
+        return torch.special.ndtr((y.double()[:, None] - mean.double()) / s) @ log_weights.exp()
 
-    @torch.no_grad()
-    def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
-        """Returns quantiles by bisection on the distribution function of the mixture, in the lower tail; the upper
-        one is mirrored."""
-        self._check(mean, variance)
-        probability = as_probabilities(p, mean)
-        u, log_weights = self._mixture()
-        weights, s = log_weights.exp(), (variance.double() + self.scale.square() * (-u).exp()).sqrt()
+    def _quantile(self, mean: Tensor, variance: Tensor, p: Tensor) -> Tensor:
+        """By bisection on the distribution function of the mixture in the lower tail; the upper one is mirrored."""
+        noises, log_weights = self._mixture()
+        weights, s = log_weights.exp(), (variance.double() + noises).sqrt()
         start = -(variance[:, 0].double() + self.scale.square()).sqrt()
-        tail = torch.minimum(probability, 1 - probability)
-        lower = invert_increasing(
-            lambda x: torch.special.ndtr(x[:, None] / s) @ weights, tail, start, torch.zeros_like(start)
-        )
-        return (mean[:, 0] + torch.where(probability < 0.5, lower, -lower)).to(mean.dtype)
 
-    def _residuals(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """(y - f) / scale at the nodes, (B, points), and the weights; the floor of `deviation` is that of units."""
-        locations, weights = (part.to(mean.device) for part in gauss_hermite(_T_POINTS))
-        scale = self.scale
-        s = deviation(variance.double() / scale.square())
-        return (y.double()[:, None] - mean.double()) / scale - s * locations, weights
+        def below(x: Tensor) -> Tensor:
+            return torch.special.ndtr(x[:, None] / s) @ weights
 
-    def _log_prob(self, residual: Tensor) -> Tensor:
-        df = self.df
-        constant = torch.lgamma((df + 1) / 2) - torch.lgamma(df / 2) - 0.5 * (df * math.pi).log() - self.log_scale
-        return constant - (df + 1) / 2 * torch.log1p(residual.square() / df)
+        lower = invert_increasing(below, torch.minimum(p, 1 - p), start, torch.zeros_like(start))
+        return (mean[:, 0] + torch.where(p < 0.5, lower, -lower)).to(mean.dtype)
 
     def _mixture(self) -> tuple[Tensor, Tensor]:
-        """Nodes u = log w and the logarithms of their weights, for targets up to 1e8 scales away."""
+        """Noise variances scale² / w and the logarithms of their weights, for targets up to 1e8 scales away."""
         df = self.df.item()
         low = -2 * _TAIL / df - math.log(_FARTHEST)
         high = math.log1p(2 * _TAIL / df) + math.sqrt(4 * _TAIL / df)
         step = 0.5 * min(math.sqrt(2 / df), 0.6)
         u = torch.arange(low, high, step, dtype=torch.float64, device=self.log_df.device)
         log_weights = df / 2 * (u - u.exp())
-        return u, log_weights - log_weights.logsumexp(0)
+        return self.scale.square() * (-u).exp(), log_weights - log_weights.logsumexp(0)
 
 
 _POISSON_POINTS = 32
@@ -226,35 +199,30 @@ class Poisson(Likelihood):
         self.offset = float(offset)
 
     def check_targets(self, y: Any) -> Tensor:
-        return as_counts(y)
+        fix = "counts must be whole numbers from 0; round them, or use a likelihood for real numbers"
+        return as_whole_numbers(y, 2**53, fix)
 
-    def expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
+    def _expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         count, log_rate = y.double(), self._log_rate(mean, variance)
         tangent = math.exp(_MAX_LOG_RATE) * (log_rate - _MAX_LOG_RATE).clamp(min=0)
         rate = log_rate.clamp(max=_MAX_LOG_RATE).exp() + tangent
         value = count * (mean[:, 0].double() + self.offset) - rate - torch.lgamma(count + 1)
         return value.to(mean.dtype)
 
-    @torch.no_grad()
-    def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        value = self.expected_log_prob(mean, variance, y)
+    def _statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        value = self._expected_log_prob(mean, variance, y)
         rate = self._log_rate(mean, variance).clamp(max=_MAX_LOG_RATE).exp()[:, None]
         return value, (y.double()[:, None] - rate).to(mean.dtype), rate.to(mean.dtype)
 
-    @torch.no_grad()
-    def predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    def _predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """The mean, rate, and the variance, rate + rate^2 (e^v - 1), of y; at most the largest finite number."""
-        self._check(mean, variance)
         log_rate = self._log_rate(mean, variance).clamp(max=_MAX_LOG_MEAN)
         rate = log_rate.exp()
         spread = rate + (2 * log_rate + torch.expm1(variance[:, 0].double()).log()).exp()
         largest = torch.finfo(mean.dtype).max
         return rate.clamp(max=largest).to(mean.dtype), spread.clamp(max=largest).to(mean.dtype)
 
-    @torch.no_grad()
-    def log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
+    def _log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         locations, weights = (part.to(mean.device) for part in gauss_hermite(_POISSON_POINTS))
         s = deviation(variance.double())
         v, m, count = s.square(), mean.double() + self.offset, y.double()[:, None]
@@ -266,25 +234,20 @@ class Poisson(Likelihood):
         log_sum = (exponent + weights.log()).logsumexp(1) + (width / s).log()[:, 0]
         return (log_sum - torch.lgamma(count[:, 0] + 1)).to(mean.dtype)
 
-    @torch.no_grad()
-    def cdf(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        self._check(mean, variance, y)
+    def _cdf(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         chances, weights = self._below(mean, variance)
         count = y.double().floor()
         return torch.where(count < 0, 0.0, chances(count.clamp_min(0.0)) @ weights)
 
-    @torch.no_grad()
-    def quantile(self, mean: Tensor, variance: Tensor, p: float | Tensor) -> Tensor:
+    def _quantile(self, mean: Tensor, variance: Tensor, p: Tensor) -> Tensor:
         """The smallest count with P(Y <= count) >= p, by bisection between bounds from the tails of f and of Y."""
-        self._check(mean, variance)
-        probability = as_probabilities(p, mean)
         chances, weights = self._below(mean, variance)
         m, s = mean.double() + self.offset, variance.double().clamp(min=0).sqrt()
 
         def below(count: Tensor) -> Tensor:
-            return chances(count) @ weights >= probability
+            return chances(count) @ weights >= p
 
-        low, high = _bounds(m[:, 0], s[:, 0], probability)
+        low, high = _bounds(m[:, 0], s[:, 0], p)
         high = torch.where(below(high), high, 2 * high + 10)
         low = torch.where(below(low), torch.full_like(low, -1.0), low)
         while bool((high - low > 1).any()):
