@@ -13,6 +13,7 @@ from torch import Tensor
 
 from helpers.small_models import QUIET, dense_covariance, labels, same_state, series, small_gp, targets, whole_gp
 from siggpde.gp import natural_gradients as new_series
+from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.natural_gradients import Climb, NaturalGradient, update_posterior
@@ -185,10 +186,14 @@ def test_an_error_in_a_step_leaves_q_trainable(monkeypatch: pytest.MonkeyPatch):
     likelihood, x, y = task("gaussian")
     model = small_gp(likelihood, 7)
 
-    def fail(*_: object) -> None:
-        raise KeyboardInterrupt
+    squared_norm = SignatureKernel.squared_norm
 
-    monkeypatch.setattr("siggpde.gp.cache.SignatureCache._computed_norms", fail)
+    def fail(*arguments: Any, **lengths: Any) -> Tensor:
+        if torch.is_grad_enabled():  # in a step of Adam
+            raise KeyboardInterrupt
+        return squared_norm(*arguments, **lengths)
+
+    monkeypatch.setattr(SignatureKernel, "squared_norm", fail)
     with pytest.raises(KeyboardInterrupt):
         fit(model, (x, y), NaturalGradients(), validation=0, **QUIET)
     assert all(p.requires_grad for p in model.parameters())

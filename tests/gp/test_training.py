@@ -64,11 +64,8 @@ def test_a_cache_sees_what_the_model_sees_when_the_scales_have_moved(case: str):
     cache = SignatureCache(SeriesBatch(X, lengths), pool, model.kernel.log_theta)
     with torch.no_grad():
         model.kernel.log_theta.add_(torch.tensor([0.3, -0.2]))
-    rows = torch.tensor([5, 0, 33])
-    for got, wanted in (
-        (cache.project(model), model.project(X, lengths=lengths)),
-        (cache.project(model, rows), model.project(X[rows], lengths=lengths[rows])),
-    ):
+    for rows in (torch.arange(60), torch.tensor([5, 0, 33])):
+        got, wanted = cache.project(model, rows), model.project(X[rows], lengths=lengths[rows])
         for name in ("features", "variance", "tail"):
             assert torch.allclose(getattr(got, name), getattr(wanted, name), rtol=1e-10, atol=1e-10)
         slopes = [
@@ -77,7 +74,9 @@ def test_a_cache_sees_what_the_model_sees_when_the_scales_have_moved(case: str):
         ]
         assert all(torch.allclose(a, b, rtol=1e-8, atol=1e-8) for a, b in zip(*slopes, strict=True))
     with torch.no_grad():
-        assert torch.allclose(cache.project(model).tail, model.project(X, lengths=lengths).tail, atol=1e-10)
+        assert torch.allclose(
+            cache.project(model, torch.arange(60)).tail, model.project(X, lengths=lengths).tail, atol=1e-10
+        )
 
 
 def test_the_history_says_what_happened(tmp_path: Path):
@@ -171,11 +170,9 @@ def test_a_defect_is_named_by_the_number_of_its_series(monkeypatch: pytest.Monke
     cache = SignatureCache(SeriesBatch(X), model.features.words, model.kernel.log_theta)
     norms = model.kernel.squared_norm(X).detach()
     norms[41] = 0.5
-    monkeypatch.setattr(cache, "_squared_norms", lambda _, rows: norms if rows is None else norms[rows])
-    with torch.no_grad():
-        for rows in (None, torch.tensor([3, 41, 7])):
-            with pytest.raises(ArithmeticError, match="series 41: its features"):
-                cache.project(model, rows)
+    monkeypatch.setattr(cache, "_squared_norms", lambda _: norms)
+    with torch.no_grad(), pytest.raises(ArithmeticError, match="series 41: its features"):
+        cache.project(model, torch.tensor([3, 41, 7]))
 
 
 def test_a_fit_that_is_lost_says_so():

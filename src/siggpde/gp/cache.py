@@ -81,35 +81,33 @@ class SignatureCache:
             else:
                 self.values = self._stored(folder, dtype, block, bar)
 
-    def project(self, model: AnyGP, rows: Tensor | None = None) -> Projection:
-        """The projection of the series at `rows` (all by default); differentiable in the kernel's parameters."""
+    def project(self, model: AnyGP, rows: Tensor) -> Projection:
+        """The projection of the series at `rows`; differentiable in the kernel's parameters."""
         kernel, features = model.kernel, model.features
-        if rows is None and not torch.is_grad_enabled() and len(self.paths) > _CHUNK:
-            return concatenated([self.project(model, part) for part in torch.arange(len(self.paths)).split(_CHUNK)])
-        stored = (self.values if rows is None else self.values[rows]).to(self.device)
+        stored = self.values[rows].to(self.device)
         columns = self._columns(features.words)
         chosen = stored if columns is None else stored[:, columns]
         scaled = chosen * features.scaling(kernel.log_theta, self.reference).to(stored)
-        if kernel.words is None:
-            norms = self._squared_norms(model, rows)
+        if kernel.words is None and not (torch.is_grad_enabled() and kernel.log_theta.requires_grad):
+            norms = self._squared_norms(kernel)[rows]
         elif kernel.words == features.words:
             norms = scaled.double().square().sum(dim=1)
-        elif self._holds(kernel.words):
+        elif kernel.words is not None and self._holds(kernel.words):
             columns = self._columns(kernel.words)
             letters = self._letters if columns is None else self._letters[columns]
             factors = (2 * letters @ (kernel.log_theta - self.reference)).exp()
             norms = (stored if columns is None else stored[:, columns]).double().square() @ factors
         else:
-            norms = self._computed_norms(kernel, rows)
+            paths = self.paths[rows]
+            norms = kernel.squared_norm(paths.values, lengths=paths.lengths)
         return features.project(kernel, scaled, norms, rows).to_dtype(model.dtype)
 
     def choose_words(self, model: AnyGP, count: int, ranks: Ranks = ALONE) -> list[Word]:
         """The `count` words of the pool with the largest mean S_theta(X)², or share of k(X, X) when normalised."""
         with torch.no_grad():
             factors = (2 * self._letters @ (model.kernel.log_theta - self.reference)).exp()
-            norms = None
-            if model.kernel.normalized:
-                norms = self._squared_norms(model, None) if model.kernel.words is None else None
+            infinite = model.kernel.normalized and model.kernel.words is None
+            norms = self._squared_norms(model.kernel) if infinite else None
             energy = torch.zeros(len(self.pool), dtype=torch.float64, device=self.device)
             for rows in torch.arange(len(self.paths)).split(_CHUNK):
                 squares = self.values[rows].to(self.device, torch.float64).square() * factors
@@ -130,24 +128,18 @@ class SignatureCache:
         self._known = [(words, columns), *self._known[:3]]
         return columns
 
-    def _squared_norms(self, model: AnyGP, rows: Tensor | None) -> Tensor:
-        kernel = model.kernel
-        if torch.is_grad_enabled() and kernel.log_theta.requires_grad:
-            return self._computed_norms(kernel, rows)
+    def _squared_norms(self, kernel: SignatureKernel) -> Tensor:
+        """k(theta X, theta X) of all series, without a graph, computed at once or, on another device, in parts.
+
+        It is kept while theta stays as it is.
+        """
         key = tuple(kernel.log_theta.tolist())
         if self._norms is None or self._norms[0] != key:
-            self._norms = key, self._all_squared_norms(kernel)
-        return self._norms[1] if rows is None else self._norms[1][rows]
-
-    def _all_squared_norms(self, kernel: SignatureKernel) -> Tensor:
-        """Returns k(theta X, theta X) for all series, computed at once or, on another device, in parts."""
-        size = len(self.paths) if self.paths.values.device == self.device else _CHUNK
-        pieces = self.paths.split(max(1, size))
-        return torch.cat([kernel.squared_norm(piece.values, lengths=piece.lengths).detach() for piece in pieces])
-
-    def _computed_norms(self, kernel: SignatureKernel, rows: Tensor | None) -> Tensor:
-        paths = self.paths if rows is None else self.paths[rows]
-        return kernel.squared_norm(paths.values, lengths=paths.lengths)
+            size = len(self.paths) if self.paths.values.device == self.device else _CHUNK
+            pieces = self.paths.split(max(1, size))
+            norms = [kernel.squared_norm(piece.values, lengths=piece.lengths).detach() for piece in pieces]
+            self._norms = key, torch.cat(norms)
+        return self._norms[1]
 
     def _compute(self, rows: slice, into: Tensor) -> Tensor:
         """The signatures of the series at `rows`, written to `into` (n, pool), a few thousand at a time."""
@@ -199,9 +191,8 @@ class PathStore:
         with torch.no_grad():
             self.signatures = model.features.signatures(model.kernel, paths)
 
-    def project(self, model: AnyGP, rows: Tensor | None = None) -> Projection:
-        """The projection of the series at `rows` (all by default); differentiable in all that it depends on."""
-        rows = torch.arange(len(self.paths)) if rows is None else rows
+    def project(self, model: AnyGP, rows: Tensor) -> Projection:
+        """The projection of the series at `rows`; differentiable in all that it depends on."""
         if not torch.is_grad_enabled() and len(rows) > _PATH_CHUNK:
             return concatenated([self.project(model, part) for part in rows.split(_PATH_CHUNK)])
         if self.signatures is not None:

@@ -26,7 +26,6 @@ _FORMAT = 5
 _MAGIC = b"siggpde checkpoint, SHA-256 of what follows:\n"
 _DIGEST = 64
 _CHUNK = 2**20
-_FIX = "delete it to compute anew what it kept, or start without resume"
 
 
 def describe(model: AnyGP) -> tuple[Any, ...]:
@@ -78,7 +77,7 @@ class Checkpoint:
             "model": model.state_dict(),
             "phase": trainer.phase,
             "iteration": trainer.iteration,
-            "phase_state": {} if phase is None else phase.state_dict(),
+            "phase_state": {} if phase is None else dict(vars(phase.state)),
             "minibatches": trainer.minibatches.state_dict(),
             "history": trainer.history.to_dict(),
             "seconds": trainer.seconds,
@@ -141,14 +140,14 @@ def read_checkpoint(path: Path, fingerprint: str) -> dict[str, Any] | None:
     """
     try:
         with open(path, "rb") as file:
-            _check_hash(file, path)
+            _check_hash(file)
             state = torch.load(file, weights_only=True, map_location="cpu")
     except FileNotFoundError:
         return None
-    except _DamagedError:
-        raise
     except Exception as error:
-        raise _DamagedError(f"{path} is not a readable checkpoint ({type(error).__name__}); {_FIX}") from error
+        reason = error if isinstance(error, _DamagedError) else type(error).__name__
+        fix = "delete it to compute anew what it kept, or start without resume"
+        raise ValueError(f"{path} is not a readable checkpoint ({reason}); {fix}") from error
     if not isinstance(state, dict) or state.get("format") != _FORMAT:
         given = state.get("format") if isinstance(state, dict) else type(state).__name__
         raise ValueError(f"{path}: format {given!r} is not the one of this version, {_FORMAT}; start without resume")
@@ -159,25 +158,22 @@ def read_checkpoint(path: Path, fingerprint: str) -> dict[str, Any] | None:
     return state
 
 
-class _DamagedError(ValueError):
-    """A checkpoint is not as it was written."""
+class _DamagedError(Exception):
+    """A checkpoint is not as it was written, for the reason given."""
 
 
-def _check_hash(file: BinaryIO, path: Path) -> None:
-    """Leaves the file where the content begins; a ValueError says that it is not the one that was written."""
+def _check_hash(file: BinaryIO) -> None:
+    """Leaves the file where the content begins, once the hash says that it is the one that was written."""
     begin = file.read(len(_MAGIC))
     if begin != _MAGIC:
         zipped = begin.startswith(b"PK")  # as torch.save begins
-        why = "it has no hash: is it of an earlier version?" if zipped else "it does not begin like one"
-        raise _DamagedError(f"{path} is not a readable checkpoint ({why}); {_FIX}")
+        raise _DamagedError("it has no hash: is it of an earlier version?" if zipped else "it does not begin like one")
     written, content = file.read(_DIGEST + 1), hashlib.sha256()
     start = file.tell()
     while chunk := file.read(_CHUNK):
         content.update(chunk)
     if written != content.hexdigest().encode() + b"\n":
-        raise _DamagedError(
-            f"{path} is not a readable checkpoint (it is not as it was written: its SHA-256 differs); {_FIX}"
-        )
+        raise _DamagedError("it is not as it was written: its SHA-256 differs")
     file.seek(start)
 
 

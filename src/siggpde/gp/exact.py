@@ -186,8 +186,7 @@ class ExactPosterior(Phase[ExactState]):
         features = features / math.sqrt(size)
         y, likelihood = trainer.y[rows].double(), model.likelihood
         spread = float(y.std(correction=0)) or 1.0
-        best = trainer.ranks.broadcast(lambda: best_noise(features, y / spread).amplitude_and_noise(spread))
-        amplitude, noise = best
+        amplitude, noise = trainer.ranks.broadcast(lambda: best_noise(features, y / spread).amplitude_and_noise(spread))
         model.kernel.log_amplitude.add_(math.log(amplitude / size))
         assert isinstance(likelihood, Gaussian)
         likelihood.log_noise.fill_(math.log(noise))
@@ -196,8 +195,7 @@ class ExactPosterior(Phase[ExactState]):
         """The posterior q(u) of all the series."""
         q = trainer.model.variational
         exact = VariationalGaussian(q.latents, q.size, "shared", device=q.mean.device)
-        local_rows = trainer.shard.select(trainer.rows("all"))  # the closed form needs no validation
-        chunks = trainer.bar.over(local_rows.split(_CHUNK), "adding up")
+        chunks = trainer.bar.over(self._chunks(trainer), "adding up")
         batches = ((trainer.project(rows).features, trainer.y[rows]) for rows in chunks)
         if not solve_gaussian(exact, trainer.model.likelihood, batches, ranks=trainer.ranks):
             raise ArithmeticError(
@@ -219,7 +217,17 @@ class ExactPosterior(Phase[ExactState]):
         latents = left_out(likelihood, root, mean, projection, y)
         mean, variance = (trainer.shard.all_gather(rows, part) for part in latents)
         nlpp = -float(likelihood.log_predictive(mean, variance, trainer.y[rows]).mean())
-        trainer.record(self.name, elbo=_elbo(trainer) / len(trainer.rows("all")), nlpp=nlpp)
+        model, fit = trainer.model, 0.0
+        for part in trainer.bar.over(self._chunks(trainer), "ELBO"):
+            marginals = model.latent_marginals(trainer.project(part))
+            fit += float(likelihood.expected_log_prob(*marginals, trainer.y[part]).double().sum())
+        (fit_of_ranks,) = trainer.ranks.all_reduce_sum(torch.tensor(fit, dtype=torch.float64))
+        elbo = float(fit_of_ranks) - float(model.variational.kl())
+        trainer.record(self.name, elbo=elbo / len(trainer.rows("all")), nlpp=nlpp)
+
+    def _chunks(self, trainer: Trainer) -> tuple[Tensor, ...]:
+        """All the rows of this rank, 4096 at a time: the closed form needs no validation part."""
+        return trainer.shard.select(trainer.rows("all")).split(_CHUNK)
 
 
 def _subsample(trainer: Trainer, size: int) -> Tensor:
@@ -229,12 +237,3 @@ def _subsample(trainer: Trainer, size: int) -> Tensor:
         return rows
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(trainer.history.seed))
     return rows[order[:size]].sort().values
-
-
-def _elbo(trainer: Trainer) -> float:
-    model, total = trainer.model, 0.0
-    for rows in trainer.bar.over(trainer.shard.select(trainer.rows("all")).split(_CHUNK), "ELBO"):
-        mean, variance = model.latent_marginals(trainer.project(rows))
-        total += float(model.likelihood.expected_log_prob(mean, variance, trainer.y[rows]).double().sum())
-    (total_of_ranks,) = trainer.ranks.all_reduce_sum(torch.tensor(total, dtype=torch.float64))
-    return float(total_of_ranks) - float(model.variational.kl())

@@ -134,13 +134,11 @@ class OrthogonalSignatureFeatures(InducingFeatures):
             raise ValueError(f"order must be 'energy' or 'lexicographic', got {order!r}")
         if rank is not None and not 1 <= rank <= count:
             raise ValueError(f"rank must be from 1 to the number of words, {count}, got {rank}")
-        self.channels = channels
+        self.channels, self.rank = channels, rank
         self.order: Order = order
-        self.rank = rank
-        self.words: list[Word] = words(channels, count) if chosen is None else check_words(chosen, channels)
-        self.register_buffer("letters", letter_counts(self.words, channels).double(), persistent=False)
-        first = None if rank is None else torch.eye(len(self.words), rank, dtype=torch.float64)
-        self.register_buffer("basis", first)
+        self.register_buffer("letters", torch.empty(0, channels, dtype=torch.float64), persistent=False)
+        self.register_buffer("basis", None)
+        self.choose(words(channels, count) if chosen is None else chosen)
 
     @property
     def size(self) -> int:
@@ -165,12 +163,9 @@ class OrthogonalSignatureFeatures(InducingFeatures):
 
     def choose(self, chosen: Iterable[Sequence[int]]) -> None:
         """Use these words. A basis over the old words is reset: the directions are the first `rank` words."""
-        self.words = check_words(chosen, self.channels)
+        self.words: list[Word] = check_words(chosen, self.channels)
         self.letters = letter_counts(self.words, self.channels).to(self.letters)
-        like = self.letters
-        self.basis = (
-            None if self.rank is None else torch.eye(len(self.words), self.rank, dtype=like.dtype, device=like.device)
-        )
+        self.basis = None if self.rank is None else torch.eye(len(self.words), self.rank).to(self.letters)
 
     def rotate(self, basis: Tensor | None) -> None:
         """Use the orthonormal combinations of words in the columns of `basis` (words, directions); None: the words."""
@@ -178,8 +173,7 @@ class OrthogonalSignatureFeatures(InducingFeatures):
             if basis.ndim != 2 or basis.shape[0] != len(self.words) or basis.shape[1] > len(self.words):
                 raise ValueError(f"basis must have shape ({len(self.words)}, directions), got {tuple(basis.shape)}")
             basis = basis.detach().to(self.letters)
-            identity = torch.eye(basis.shape[1], dtype=basis.dtype, device=basis.device)
-            off = (basis.T @ basis - identity).abs().max().item()
+            off = (basis.T @ basis - torch.eye(basis.shape[1]).to(basis)).abs().max().item()
             if off > 1e-8:
                 raise ValueError(f"the columns of basis must be orthonormal; they are off by {off:.1e}")
         self.basis = basis
@@ -238,7 +232,7 @@ class OrthogonalSignatureFeatures(InducingFeatures):
 
 def positive_tail(variance: Tensor, features: Tensor, tol: float, rows: Tensor | None) -> tuple[Tensor, int]:
     """k(X, X) - |features|² in float64, zero within rounding, and how many were negative; lower is a defect, raised."""
-    tail = variance - features.to(torch.float64).square().sum(dim=1)
+    tail = variance - features.double().square().sum(dim=1)
     values, size, eps = tail.detach(), variance.detach(), torch.finfo(features.dtype).eps
     rounding = ~(values > _ZERO * eps * size)  # NaN too
     if not bool(rounding.any()):
@@ -256,6 +250,7 @@ def positive_tail(variance: Tensor, features: Tensor, tol: float, rows: Tensor |
 
 
 _SMALLEST_SHARE = 1e-10
+_MOST_LETTERS = 16
 
 
 def principal_directions(rows: Tensor, count: int) -> Tensor:
@@ -268,9 +263,7 @@ def principal_directions(rows: Tensor, count: int) -> Tensor:
     matrix = rows.to(torch.float64)
     n, columns = matrix.shape
     if n == 0 or count < 1:
-        raise ValueError(
-            f"principal directions need at least one row and one direction, got {n} rows and {count} directions"
-        )
+        raise ValueError(f"there must be at least one row and one direction, got {n} rows and {count} directions")
     if columns <= n:
         share, directions = torch.linalg.eigh(matrix.T @ matrix)
     else:
@@ -280,9 +273,7 @@ def principal_directions(rows: Tensor, count: int) -> Tensor:
     if not keep:
         raise ValueError("all rows are zero: there are no principal directions")
     chosen = directions[:, torch.tensor(keep)]
-    if columns > n:
-        chosen, _ = torch.linalg.qr(chosen)
-    return chosen
+    return torch.linalg.qr(chosen)[0] if columns > n else chosen
 
 
 def most_energetic(energy: Tensor, pool: Sequence[Word], count: int) -> list[Word]:
@@ -297,7 +288,7 @@ def most_energetic(energy: Tensor, pool: Sequence[Word], count: int) -> list[Wor
     return sorted((pool[i] for i in ranked[:count]), key=lambda word: (len(word), word))
 
 
-def grow_pool(kernel: SignatureKernel, paths: SeriesBatch, limit: int, *, max_letters: int = 16) -> list[Word]:
+def grow_pool(kernel: SignatureKernel, paths: SeriesBatch, limit: int) -> list[Word]:
     """A prefix-closed pool of about `limit` words with the most energy in the paths, grown letter by letter.
 
     Words of j + 1 letters extend those of j letters by every letter, at first all of them, later those of the largest
@@ -311,7 +302,7 @@ def grow_pool(kernel: SignatureKernel, paths: SeriesBatch, limit: int, *, max_le
     letters = [letter for letter in range(kernel.channels) if bool((increments[:, :, letter] != 0).any())]
     scaled = values * kernel.theta.detach()
     norm = kernel.squared_norm(values, lengths=lengths).detach() if kernel.normalized and kernel.words is None else None
-    for _ in range(max_letters):
+    for _ in range(_MOST_LETTERS):
         missing = limit - len(pool)
         parents = front[: max(1, math.ceil(2 * missing / kernel.channels))]
         children = [(*word, letter) for word in parents for letter in letters]

@@ -123,7 +123,7 @@ class _Adapted(Likelihood):
         self.likelihood = likelihood
         try:
             device = self._device(torch.device("cpu"))
-            tried = {shape: self._given(torch.zeros(shape, device=device)) for shape in ((2, 3), (5, 7))}
+            tried = {shape: self.likelihood.forward(torch.zeros(shape, device=device)) for shape in ((2, 3), (5, 7))}
             fits = all(given.batch_shape == shape for shape, given in tried.items())
         except RuntimeError:
             fits = False
@@ -133,7 +133,7 @@ class _Adapted(Likelihood):
 
     def _expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         f, weights = _nodes(mean, variance, _POINTS)
-        return (weights @ self._given(f).log_prob(y.double())).to(mean.dtype)
+        return (weights @ self.likelihood.forward(f).log_prob(y.double())).to(mean.dtype)
 
     def _statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """As for every likelihood; a is that of the quadrature, exact for kinks too, and may be negative."""
@@ -142,7 +142,7 @@ class _Adapted(Likelihood):
 
     def _predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         f, weights = _nodes(mean, variance, _PREDICT_POINTS)
-        given = self._given(f)
+        given = self.likelihood.forward(f)
         means, variances = given.mean.expand_as(f), given.variance.expand_as(f)
         centre = weights @ means
         spread = weights @ (variances + (means - centre).square())
@@ -150,12 +150,12 @@ class _Adapted(Likelihood):
 
     def _log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         f, weights = _nodes(mean, variance, _PREDICT_POINTS)
-        return (self._given(f).log_prob(y.double()) + weights.log()[:, None]).logsumexp(0).to(mean.dtype)
+        return (self.likelihood.forward(f).log_prob(y.double()) + weights.log()[:, None]).logsumexp(0).to(mean.dtype)
 
     def _quantile(self, mean: Tensor, variance: Tensor, p: Tensor) -> Tensor:
         """By bisection, where torch has the distribution function of p(y | f)."""
         locations, weights = (part.to(mean.device) for part in normal_trapezoid(_CDF_POINTS))
-        given = self._given(mean[:, 0].double() + variance[:, 0].double().sqrt() * locations[:, None])
+        given = self.likelihood.forward(mean[:, 0].double() + variance[:, 0].double().sqrt() * locations[:, None])
         centre, spread = (part.double() for part in self._predict(mean, variance))
         try:
             low, high = centre - spread.sqrt(), centre + spread.sqrt()
@@ -170,7 +170,7 @@ class _Adapted(Likelihood):
     def check_targets(self, y: Any) -> Tensor:
         values = as_numbers(y)
         values = values.to(self._device(values.device))
-        given = self._given(torch.zeros(1, 1, dtype=torch.float64, device=values.device))
+        given = self.likelihood.forward(torch.zeros(1, 1, dtype=torch.float64, device=values.device))
         inside: Any = given.support
         likely = torch.where(inside.check(values), values.double(), math.nan)
         known = likely.isfinite()
@@ -191,10 +191,6 @@ class _Adapted(Likelihood):
     def _device(self, otherwise: torch.device) -> torch.device:
         """Where the parameters are."""
         return next((parameter.device for parameter in self.likelihood.parameters()), otherwise)
-
-    def _given(self, f: Tensor) -> Any:
-        """p(y | f) for f (points, B)."""
-        return self.likelihood.forward(f)
 
 
 def _nodes(mean: Tensor, variance: Tensor, points: int) -> tuple[Tensor, Tensor]:

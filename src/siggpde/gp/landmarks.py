@@ -21,8 +21,8 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -183,10 +183,8 @@ class NewtonBasis:
             if tol is None:
                 tol = 1e-8  # that of `signature_kernel`
         self.kernel = kernel
-        self._frozen: PathKernel | None = None
-        self.count = most
-        self.threshold = threshold
-        self.max_points = max_points
+        self._functions = _functions(kernel)
+        self.count, self.threshold, self.max_points = most, threshold, max_points
         self.tol: float = getattr(kernel, "tol", 0.0) if tol is None else tol
 
     @property
@@ -202,25 +200,23 @@ class NewtonBasis:
         if len(batch) == 0:
             raise ValueError("x has no series; give at least one to choose landmarks from")
         if isinstance(self.kernel, PathKernel):  # as it is now: the factor below belongs to it
-            self._frozen = copy.deepcopy(self.kernel)
+            self._functions = _functions(copy.deepcopy(self.kernel))
         diagonal = self._diagonal(batch)
         mean = float(diagonal.mean())
         if not mean > 0:
             raise ValueError(f"the mean of k(X, X) is {mean}; landmarks need a kernel that is positive somewhere")
         self._check_pair(batch, diagonal)
         limit = self.threshold * mean
-        done = pivoted_cholesky(
-            diagonal,
-            lambda rows: self._gram(batch, batch[rows.to(batch.values.device)]),
-            lambda rows: self._gram(batch[rows.to(batch.values.device)]),
-            self.count,
-            limit,
-        )
+        device = batch.values.device
+
+        def columns(rows: Tensor) -> Tensor:
+            return self._gram(batch, batch[rows.to(device)])
+
+        done = pivoted_cholesky(diagonal, columns, lambda rows: self._gram(batch[rows.to(device)]), self.count, limit)
         self._tails(diagonal, done.features)  # raises where the kernel is not positive definite
-        self.landmarks_, self.pivots_, self.tails_ = done.landmarks, done.pivots, done.tails
-        self.features_ = done.features
+        self.landmarks_, self.features_, self.pivots_, self.tails_ = done
         self.factor_ = done.features[done.landmarks].clone()
-        self.series_ = batch[done.landmarks.to(batch.values.device)]
+        self.series_ = batch[done.landmarks.to(device)]
         if self.size < min(self.count, len(batch)):
             log.info(
                 "stopped at %d of %d landmarks: the largest tail of %d series, %.1e, is not above %.1e",
@@ -275,11 +271,10 @@ class NewtonBasis:
     def _shortened(self, x: inputs.Series, lengths: Any) -> SeriesBatch:
         if isinstance(self.kernel, PathKernel):
             batch = self.kernel.as_paths(x, lengths)
+            values, counts = batch.values, batch.lengths
         else:
             values, counts = inputs.as_batch(x, lengths)
-            batch = SeriesBatch(values.double(), counts)
-        ((values, counts),) = average_sides(self.max_points, (batch.values, batch.lengths))
-        return SeriesBatch(values, counts)
+        return SeriesBatch(*average_sides(self.max_points, (values.double(), counts))[0])
 
     def _check_pair(self, batch: SeriesBatch, diagonal: Tensor) -> None:
         """Raises ValueError where the two functions of a kernel are not those of one kernel."""
@@ -295,15 +290,17 @@ class NewtonBasis:
             )
 
     def _diagonal(self, batch: SeriesBatch) -> Tensor:
-        if isinstance(self.kernel, PathKernel):
-            return (self._frozen or self.kernel)(batch.values, diag=True, lengths=batch.lengths).double()
-        return self.kernel[1](batch.values, lengths=batch.lengths).double()
+        return self._functions[1](batch.values, lengths=batch.lengths).double()
 
     def _gram(self, x: SeriesBatch, y: SeriesBatch | None = None) -> Tensor:
-        gram = (self._frozen or self.kernel) if isinstance(self.kernel, PathKernel) else self.kernel[0]
-        others: dict[str, Any] = {} if y is None else {"y_lengths": y.lengths}
-        args = (x.values,) if y is None else (x.values, y.values)
-        return gram(*args, lengths=x.lengths, **others).double()
+        if y is None:
+            return self._functions[0](x.values, lengths=x.lengths).double()
+        return self._functions[0](x.values, y.values, lengths=x.lengths, y_lengths=y.lengths).double()
+
+
+def _functions(kernel: Kernel) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """The functions (gram, diagonal) of a kernel."""
+    return (kernel, partial(kernel, diag=True)) if isinstance(kernel, PathKernel) else kernel
 
 
 # Among so many rows of the largest tails the next pivots are looked for, to be solved together; see `_next_pivots`.
@@ -314,14 +311,11 @@ _ROWS_EACH = 16
 _ROUNDINGS = 64.0
 
 
-@dataclass(frozen=True, eq=False)
-class PivotedCholesky:
-    """K ~ features @ features.T.
+class PivotedCholesky(NamedTuple):
+    """K ~ features @ features.T, with the pivots, in the order they were taken, as `landmarks` (m,).
 
-    - `landmarks`: the pivots in the order they were taken, (m,), int64.
-    - `features`: (n, m); its rows at the landmarks are a lower triangular matrix.
-    - `pivots`: the squared diagonal of that matrix, (m,): what was left of K_ii when i was taken.
-    - `tails`: K_ii - |features_i|², (n,), never negative.
+    The rows of `features` (n, m) at the landmarks are a lower triangular matrix, of which `pivots` (m,) are the squared
+    diagonal: what was left of K_ii when i was taken. `tails` (n,) are K_ii - |features_i|², never negative.
     """
 
     landmarks: Tensor
@@ -342,13 +336,6 @@ def pivoted_cholesky(
     `diagonal` (n,) is that of K, `columns(rows)` returns K[:, rows], (n, len(rows)), and `among(rows)` the symmetric
     K[rows][:, rows]. Pivots are exactly those of the rule, one after the other; of equal tails the first row is taken.
     Every column that is asked for is used, but for rounding and ties.
-
-    Examples
-    --------
-    >>> k = torch.tensor([[4.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 3.0]]).double()
-    >>> done = pivoted_cholesky(k.diagonal(), lambda rows: k[:, rows], lambda rows: k[rows][:, rows], 3)
-    >>> done.landmarks, done.tails
-    (tensor([0, 2]), tensor([0., 0., 0.], dtype=torch.float64))
     """
     n = len(diagonal)
     count = min(count, n)

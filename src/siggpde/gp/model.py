@@ -68,10 +68,7 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
                 fix = "; for these features take SparseGP" if isinstance(value, InducingFeatures) else ""
                 raise TypeError(f"{name} must be a {kind.__name__}, got {given}{fix}")
         features.check(kernel)
-        self.kernel = kernel
-        self.features = features
-        self.likelihood = likelihood
-        self.dtype = dtype
+        self.kernel, self.features, self.likelihood, self.dtype = kernel, features, likelihood, dtype
         self.variational = VariationalGaussian(likelihood.latents, features.size, covariance, dtype)
 
     def reset_variational(self) -> None:
@@ -128,14 +125,18 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         """
         if full_cov:
             return self._joint(x, lengths)
-        batch = _checked(x, lengths, chunk)
-        if len(batch) == 0:
-            empty = torch.empty(0, self.likelihood.latents, dtype=self.dtype, device=self.device)
-            return empty, empty.clone()
-        parts = [
-            self.latent_marginals(self.project(piece.values, lengths=piece.lengths)) for piece in batch.split(chunk)
-        ]
-        return torch.cat([mean for mean, _ in parts]), torch.cat([variance for _, variance in parts])
+        if chunk < 1:
+            raise ValueError(f"chunk must be at least 1, got {chunk}")
+        batch = SeriesBatch(*inputs.as_batch(x, lengths))
+        if len(batch) > chunk:
+            inputs.check_finite(batch.values, batch.lengths)  # errors name series by their number in x, not in a chunk
+        empty = torch.empty(0, self.likelihood.latents, dtype=self.dtype, device=self.device)
+        means, variances = [empty], [empty]
+        for piece in batch.split(chunk):
+            mean, variance = self.latent_marginals(self.project(piece.values, lengths=piece.lengths))
+            means.append(mean)
+            variances.append(variance)
+        return torch.cat(means), torch.cat(variances)
 
     @torch.no_grad()
     def predict(self, x: inputs.Series, *, lengths: Lengths = None, chunk: int = 1024) -> Any:
@@ -172,10 +173,9 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
             )
         features = self.project(batch.values, lengths=batch.lengths).features
         mean, _ = self.variational(features)
-        prior = self.kernel(batch.values, lengths=batch.lengths)
-        spread = self.variational.covariances(features)
-        values = features.double()
-        return mean, ((prior - values @ values.T) + spread.double()).to(self.dtype)
+        prior, values = self.kernel(batch.values, lengths=batch.lengths), features.double()
+        spread = self.variational.covariances(features).double()
+        return mean, ((prior - values @ values.T) + spread).to(self.dtype)
 
 
 AnyGP = SparseGP[Any, Any]
@@ -199,13 +199,3 @@ class SignatureGP(SparseGP[SignatureKernel, OrthogonalSignatureFeatures]):
     """
 
     features_type = OrthogonalSignatureFeatures
-
-
-def _checked(x: inputs.Series, lengths: Lengths, chunk: int) -> SeriesBatch:
-    """x as one batch, to be split into chunks."""
-    if chunk < 1:
-        raise ValueError(f"chunk must be at least 1, got {chunk}")
-    batch = SeriesBatch(*inputs.as_batch(x, lengths))
-    if len(batch) > chunk:
-        inputs.check_finite(batch.values, batch.lengths)  # errors name series by their number in x, not in a chunk
-    return batch

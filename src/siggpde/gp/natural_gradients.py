@@ -12,7 +12,6 @@ point.
 
 The sums over series are also sums over ranks, each of which has its part of the batch: a step sends one message with
 the upper triangles of sum a_n s_n s_n^T and the vectors L m, besides single numbers. Every rank then takes the step.
-
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,7 +31,6 @@ from siggpde.gp.model import AnyGP
 from siggpde.gp.variational import (
     EarlierPosterior,
     NaturalParameters,
-    Prior,
     StandardNormal,
     VariationalGaussian,
     gram_upper,
@@ -91,7 +89,7 @@ def solve_gaussian(
     likelihood: Likelihood,
     batches: Iterable[tuple[Tensor, Tensor]],
     *,
-    prior: Prior = STANDARD_NORMAL,
+    prior: StandardNormal = STANDARD_NORMAL,
     ranks: Ranks = ALONE,
 ) -> bool:
     """Sets q(u) to the posterior under a Gaussian likelihood, given features (n, M) and targets (n,) batch by batch.
@@ -128,19 +126,6 @@ class Statistics:
     sites: list[Sites]
 
 
-class Model(Protocol):
-    """What has a q(u): every `SparseGP`, and whatever else projects series on whitened inducing variables."""
-
-    variational: VariationalGaussian
-    likelihood: Likelihood
-    dtype: torch.dtype
-
-    @property
-    def device(self) -> torch.device: ...
-
-    def latent_marginals(self, projection: Projection) -> tuple[Tensor, Tensor]: ...
-
-
 class NaturalGradient:
     """Steps of q(u) of a model; keeps L (its upper triangle) and L m in float64 whatever the model's dtype.
 
@@ -149,10 +134,10 @@ class NaturalGradient:
 
     def __init__(
         self,
-        model: Model,
+        model: AnyGP,
         natural: NaturalParameters | None = None,
         *,
-        prior: Prior = STANDARD_NORMAL,
+        prior: StandardNormal = STANDARD_NORMAL,
         dtype: torch.dtype | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
@@ -290,22 +275,17 @@ def update_posterior(model: AnyGP, x: inputs.Series, y: Any, *, lengths: Lengths
             features = ((projection.features, target) for projection, target in batches)
             _require(solve_gaussian(q, model.likelihood, features, prior=EarlierPosterior(q)))
         else:
-            settle_from_posterior(model, list(batches))
+            gradient = NaturalGradient(model, prior=EarlierPosterior(q), dtype=torch.float64)
+            climb = Climb(gradient, list(batches))
+            _require(math.isfinite(climb.elbo))
+            for _ in range(_MAX_STEPS):
+                if climb.step() <= _SETTLED * (abs(climb.elbo) + climb.total):
+                    break
         _require(bool(torch.isfinite(q.mean).all()))
     except BaseException:
         q.root.copy_(root)
         q.mean.copy_(mean)
         raise
-
-
-def settle_from_posterior(model: Model, batches: list[Batch]) -> None:
-    """Steps of q(u), which is the prior of the series of the batches, until they gain nothing any more."""
-    prior = EarlierPosterior(model.variational)
-    climb = Climb(NaturalGradient(model, prior=prior, dtype=torch.float64), batches)
-    _require(math.isfinite(climb.elbo))
-    for _ in range(_MAX_STEPS):
-        if climb.step() <= _SETTLED * (abs(climb.elbo) + climb.total):
-            return
 
 
 def _require(done: bool) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from siggpde.gp.model import AnyGP
 from siggpde.gp.nadam import Minibatch, Nadam, q_step
-from siggpde.gp.natural_gradients import Climb, NaturalGradient, in_batches
+from siggpde.gp.natural_gradients import Batch, Climb, NaturalGradient, in_batches
 from siggpde.gp.trainer import Part, Trainer, frozen, trainable
 from siggpde.gp.variational import NaturalParameters
 
@@ -40,9 +40,10 @@ State = TypeVar("State")
 class Phase(Generic[State]):
     """One phase of a schedule: at most `max_steps` iterations, each of which may be the last.
 
-    Between iterations a fit may be saved, or end. `state`, a dataclass of tensors and numbers and lists and
-    dictionaries of them, is all that a phase changes besides the model, the minibatches and the History. `time_share`
-    is the share of a time limit, from the start of the fit, at which the phase is late; None for never.
+    Between iterations a fit may be saved, or end. `state`, a `state_type` of tensors and numbers and lists and
+    dictionaries of them, is all that a phase changes besides the model, the minibatches and the History; a checkpoint
+    brings it back in place of `begin`. `time_share` is the share of a time limit, from the start of the fit, at which
+    the phase is late; None for never.
     """
 
     name: str
@@ -64,14 +65,6 @@ class Phase(Generic[State]):
 
     def finish(self, trainer: Trainer) -> None:
         """Does what is left after the last iteration."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the state, for a checkpoint."""
-        return dict(vars(self.state))
-
-    def load_state_dict(self, values: dict[str, Any]) -> None:
-        """Takes over the state of a checkpoint, instead of `begin`."""
-        self.state = self.state_type(**values)
 
 
 @dataclass(frozen=True)
@@ -147,9 +140,9 @@ class NadamPhase(Phase[NadamState]):
     state_type = NadamState
 
     def __init__(self, name: str, which: Part, learn: bool, schedule: PaperSchedule, time_share: float = 1.0) -> None:
-        self.name, self.learn, self.schedule, self.time_share = name, learn, schedule, time_share
+        self.name, self.learn, self.time_share = name, learn, time_share
         self.which: Part = which
-        self.max_steps = schedule.iterations
+        self.schedule, self.max_steps = schedule, schedule.iterations
 
     def begin(self, trainer: Trainer) -> None:
         trainer.minibatches.reset()
@@ -227,8 +220,7 @@ class NadamPhase(Phase[NadamState]):
 
     def _evaluate(self, trainer: Trainer) -> None:
         state = self.state
-        scores = trainer.validate() if self.which == "train" else None
-        nlpp, accuracy = scores or (None, None)
+        nlpp, accuracy = trainer.validate() if self.which == "train" else (None, None)
         trainer.record(self.name, elbo=state.elbo, nlpp=nlpp, accuracy=accuracy)
         if nlpp is None:
             return
@@ -285,59 +277,98 @@ class NaturalGradients:
 
     def phases(self, model: AnyGP) -> list[Phase[Any]]:
         """Returns the phases: q(u); hyperparameters, if they are learned; q(u) on all series."""
-        hyperparameters = [LearnHyperparameters(self)] if self.learn else []
+        hyperparameters = [LearnHyperparameters("hyperparameters", self)] if self.learn else []
         return [SettleQ("q", "train", self), *hyperparameters, SettleQ("all", "all", self)]
 
 
 @dataclass
-class SettleState:
-    """Natural parameters of q(u), the step rho, how many iterations at the start take minibatches (`warm_up`), and how
-    many steps in a row gained too little (`idle`)."""
+class NaturalState:
+    """Natural parameters of q(u), the step rho, and how many steps or evaluations in a row gained too little (`idle`).
+
+    `warm_up` counts the iterations at the start that take minibatches. Where hyperparameters are learned there are the
+    state of Adam, and the best state of the model with its score.
+    """
 
     precision: Tensor
     shift: Tensor
     rho: float
-    warm_up: int
+    warm_up: int = 0
     idle: int = 0
+    optimizer: dict[str, Any] | None = None
+    best: dict[str, Any] | None = None
+    best_score: float = math.inf
 
 
-class SettleQ(Phase[SettleState]):
-    """Steps of q(u) alone until the ELBO has settled."""
+class NaturalPhase(Phase[NaturalState]):
+    """What the phases of `NaturalGradients` have in common: steps of q(u) in natural parameters."""
 
-    state_type = SettleState
+    state_type = NaturalState
 
-    def __init__(self, name: str, which: Part, schedule: NaturalGradients) -> None:
+    def __init__(self, name: str, schedule: NaturalGradients) -> None:
         self.name, self.schedule, self.max_steps = name, schedule, schedule.max_iter
-        self.which: Part = which
 
     def begin(self, trainer: Trainer) -> None:
         trainer.minibatches.reset()
-        model = trainer.model
-        gaussian, at_prior = model.likelihood.is_gaussian, model.variational.covariance_is_prior()
-        # One pass over the data in small steps, where that is cheaper.
-        minibatches = math.ceil(len(trainer.rows(self.which)) / batch_size(trainer, self.schedule))
-        warm_up = 0 if gaussian or not at_prior else 2 * minibatches if minibatches > 2 else 1
-        self.state = SettleState(*model.variational.natural_parameters(), 1.0 if gaussian else 0.5, warm_up)
+        rho = 1.0 if trainer.model.likelihood.is_gaussian else 0.5
+        self.state = NaturalState(*trainer.model.variational.natural_parameters(), rho)
 
     def prepare(self, trainer: Trainer) -> None:
+        natural = (part.to(trainer.model.device) for part in (self.state.precision, self.state.shift))
+        self.gradient = NaturalGradient(trainer.model, NaturalParameters(*natural), ranks=trainer.ranks)
+
+    def batch_size(self, trainer: Trainer) -> int:
+        """The series of a stochastic step."""
+        return self.schedule.batch or max(1024, 2 * trainer.model.variational.size)
+
+    def stochastic_step(
+        self, batches: list[Batch], count: int, total: int, rho: float, curvature: float | None = None
+    ) -> float:
+        """One step from `count` of `total` series; returns the estimate of the ELBO per series."""
+        value = self.gradient.step(batches, total, rho, curvature)
+        self.state.precision, self.state.shift = self.gradient.natural
+        return value / count - float(self.gradient.model.variational.kl().detach()) / total
+
+    def climb_step(self, climb: Climb) -> float:
+        """One step on all the series; returns by how much the ELBO rose."""
+        gain = climb.step()
+        (self.state.precision, self.state.shift), self.state.rho = self.gradient.natural, climb.rho
+        return gain
+
+
+class SettleQ(NaturalPhase):
+    """Steps of q(u) alone until the ELBO has settled."""
+
+    def __init__(self, name: str, which: Part, schedule: NaturalGradients) -> None:
+        super().__init__(name, schedule)
+        self.which: Part = which
+
+    def prepare(self, trainer: Trainer) -> None:
+        super().prepare(trainer)
         self.rows = trainer.rows(self.which)
         self.local_rows = trainer.shard.select(self.rows)
         self.y = trainer.y[self.local_rows]
         self.projection = trainer.project(self.rows) if len(self.rows) <= self.schedule.max_joint else None
-        self.gradient = _resumed(trainer, self.state)
         self.climb: Climb | None = None
 
+    def begin(self, trainer: Trainer) -> None:
+        super().begin(trainer)
+        if not trainer.model.likelihood.is_gaussian and trainer.model.variational.covariance_is_prior():
+            # One pass over the data in small steps, where that is cheaper.
+            minibatches = math.ceil(len(trainer.rows(self.which)) / self.batch_size(trainer))
+            self.state.warm_up = 2 * minibatches if minibatches > 2 else 1
+
     def iterate(self, trainer: Trainer) -> str | None:
-        state = self.state
-        if trainer.iteration < state.warm_up:
+        state, done = self.state, trainer.iteration - self.state.warm_up
+        if done < 0:
             self._stochastic(trainer, 0.5)
             return None
         if self.projection is None:
-            return self._stochastic_only(trainer)
+            # Too many series for joint steps: steps on minibatches shrink, so that the average over batches remains.
+            self._stochastic(trainer, 0.5 / (1 + done / 4))
+            return "settled" if done * self.batch_size(trainer) / len(self.rows) >= 2 and done >= 20 else None
         if self.climb is None:
             self.climb = Climb(self.gradient, in_batches(self.projection, self.y), state.rho)
-        gain = self.climb.step() / len(self.rows)
-        (state.precision, state.shift), state.rho = self.gradient.natural, self.climb.rho
+        gain = self.climb_step(self.climb) / len(self.rows)
         trainer.record(self.name, elbo=self.climb.elbo / len(self.rows), step=self.climb.rho)
         # Before the hyperparameters are learned, q(u) need not be exact.
         enough = self.schedule.settle * (5 if self.schedule.learn and self.which == "train" else 1)
@@ -345,62 +376,26 @@ class SettleQ(Phase[SettleState]):
         return "settled" if gain <= 0 or state.idle >= 2 else None
 
     def finish(self, trainer: Trainer) -> None:
-        scores = trainer.validate() if self.which == "train" else None
-        if scores is not None:
-            trainer.record(self.name, nlpp=scores[0], accuracy=scores[1])
+        if self.which == "train" and len(trainer.valid):
+            nlpp, accuracy = trainer.validate()
+            trainer.record(self.name, nlpp=nlpp, accuracy=accuracy)
 
     def _stochastic(self, trainer: Trainer, rho: float) -> None:
-        """A step from one minibatch."""
-        rows = trainer.minibatches.next(self.rows, batch_size(trainer, self.schedule))
+        """A step from one minibatch; the first from the prior is a whole one with the steepest curvature."""
+        rows = trainer.minibatches.next(self.rows, self.batch_size(trainer))
         index = torch.searchsorted(self.local_rows, trainer.shard.select(rows))
         projection = trainer.project(rows) if self.projection is None else self.projection[index]
         first = trainer.iteration == 0 and self.state.warm_up > 0
-        curvature = _START_CURVATURE if first else None
-        batches = in_batches(projection, self.y[index])
-        value = self.gradient.step(batches, len(self.rows), 1.0 if first else rho, curvature)
-        elbo = value / len(rows) - float(trainer.model.variational.kl().detach()) / len(self.rows)
-        self.state.precision, self.state.shift = self.gradient.natural
+        step = (1.0, _START_CURVATURE) if first else (rho, None)
+        elbo = self.stochastic_step(in_batches(projection, self.y[index]), len(rows), len(self.rows), *step)
         trainer.record(self.name, elbo=elbo, step=rho)
 
-    def _stochastic_only(self, trainer: Trainer) -> str | None:
-        """Takes shrinking steps on minibatches where there are too many series for joint steps, so that the average
-        over batches remains."""
-        done = trainer.iteration - self.state.warm_up
-        self._stochastic(trainer, 0.5 / (1 + done / 4))
-        passes = done * batch_size(trainer, self.schedule) / len(self.rows)
-        return "settled" if passes >= 2 and done >= 20 else None
 
-
-@dataclass
-class HyperparameterState:
-    """Natural parameters of q(u), its step rho, the state of Adam, and the best state of the model with its score, and
-    how many evaluations in a row were no better (`idle`)."""
-
-    precision: Tensor
-    shift: Tensor
-    rho: float
-    optimizer: dict[str, Any] | None = None
-    best: dict[str, Any] | None = None
-    best_score: float = math.inf
-    idle: int = 0
-
-
-class LearnHyperparameters(Phase[HyperparameterState]):
+class LearnHyperparameters(NaturalPhase):
     """Adam for scales, amplitude and likelihood in turn with steps of q(u); ends with the best state that it had."""
 
-    name = "hyperparameters"
-    state_type = HyperparameterState
-
-    def __init__(self, schedule: NaturalGradients) -> None:
-        self.schedule, self.max_steps = schedule, schedule.max_iter
-
-    def begin(self, trainer: Trainer) -> None:
-        trainer.minibatches.reset()
-        rho = 1.0 if trainer.model.likelihood.is_gaussian else 0.5
-        self.state = HyperparameterState(*trainer.model.variational.natural_parameters(), rho)
-
     def prepare(self, trainer: Trainer) -> None:
-        self.gradient = _resumed(trainer, self.state)
+        super().prepare(trainer)
         model, state = trainer.model, self.state
         self.parameters = [p for part in (model.kernel, model.likelihood, model.features) for p in trainable(part)]
         if not self.parameters:
@@ -439,46 +434,31 @@ class LearnHyperparameters(Phase[HyperparameterState]):
             trainer.ranks.all_reduce_gradients(self.parameters)
             self.optimizer.step()
 
+    def _batches(self, trainer: Trainer, rows: Tensor) -> list[Batch]:
+        return in_batches(trainer.project(rows), trainer.y[trainer.shard.select(rows)])
+
     def _step_of_q(self, trainer: Trainer) -> float:
         """One step of q(u) at the new hyperparameters; returns the ELBO per series after it."""
-        rows = trainer.train
-        if len(rows) > self.schedule.max_joint:
-            rows = trainer.minibatches.next(rows, 4 * batch_size(trainer, self.schedule))
-        batches = in_batches(trainer.project(rows), trainer.y[trainer.shard.select(rows)])
-        if len(rows) < len(trainer.train):
-            value = self.gradient.step(batches, len(trainer.train), 0.3)
-            elbo = value / len(rows) - float(trainer.model.variational.kl().detach()) / len(trainer.train)
-        else:
-            climb = Climb(self.gradient, batches, self.state.rho)
-            climb.step()
-            self.state.rho = climb.rho
-            elbo = climb.elbo / len(rows)
-        self.state.precision, self.state.shift = self.gradient.natural
-        return elbo
+        rows, total = trainer.train, len(trainer.train)
+        if total > self.schedule.max_joint:
+            rows = trainer.minibatches.next(rows, 4 * self.batch_size(trainer))
+        batches = self._batches(trainer, rows)
+        if len(rows) < total:
+            return self.stochastic_step(batches, len(rows), total, 0.3)
+        climb = Climb(self.gradient, batches, self.state.rho)
+        self.climb_step(climb)
+        return climb.elbo / total
 
     def _evaluate(self, trainer: Trainer, elbo: float | None) -> None:
         """Compares by validation NLPP, or without a validation part by the ELBO; keeps the best state."""
         state = self.state
-        nlpp, accuracy = trainer.validate() or (None, None)
+        nlpp, accuracy = trainer.validate()
         if elbo is not None:
             trainer.record(self.name, elbo=elbo, nlpp=nlpp, accuracy=accuracy)
         elif nlpp is None and len(trainer.train) <= self.schedule.max_joint:
-            y = trainer.y[trainer.shard.select(trainer.train)]
-            start = Climb(self.gradient, in_batches(trainer.project(trainer.train), y))
-            elbo = start.elbo / len(trainer.train)
+            elbo = Climb(self.gradient, self._batches(trainer, trainer.train)).elbo / len(trainer.train)
         score = nlpp if nlpp is not None else (-elbo if elbo is not None else math.inf)
         if score < state.best_score - 1e-4 or state.best is None:
             state.best_score, state.best, state.idle = score, copy.deepcopy(trainer.model.state_dict()), 0
         else:
             state.idle += 1
-
-
-def _resumed(trainer: Trainer, state: SettleState | HyperparameterState) -> NaturalGradient:
-    """Natural gradients that go on from the natural parameters of a state."""
-    device = trainer.model.device
-    natural = NaturalParameters(state.precision.to(device), state.shift.to(device))
-    return NaturalGradient(trainer.model, natural, ranks=trainer.ranks)
-
-
-def batch_size(trainer: Trainer, schedule: NaturalGradients) -> int:
-    return schedule.batch or max(1024, 2 * trainer.model.variational.size)

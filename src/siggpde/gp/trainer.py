@@ -86,10 +86,10 @@ class Trainer:
         return projection
 
     @torch.no_grad()
-    def validate(self) -> tuple[float, float | None] | None:
+    def validate(self) -> tuple[float | None, float | None]:
         """NLPP and, for classes, accuracy on the validation rows, by the weights of series; None without such rows."""
         if len(self.valid) == 0:
-            return None
+            return None, None
         mean, variance = self.model.latent_marginals(self.project(self.valid))
         rows = self.shard.select(self.valid)
         y, likelihood = self.y[rows], self.model.likelihood
@@ -163,15 +163,7 @@ def _overlap(
 
 
 class Minibatches:
-    """Draws row numbers so that every series comes once before any comes again.
-
-    Examples
-    --------
-    >>> batches = Minibatches(torch.Generator().manual_seed(0))
-    >>> first, second = (batches.next(torch.arange(6), 3) for _ in range(2))
-    >>> torch.cat([first, second]).sort().values
-    tensor([0, 1, 2, 3, 4, 5])
-    """
+    """Draws row numbers so that every series comes once before any comes again."""
 
     def __init__(self, generator: torch.Generator) -> None:
         self.generator = generator

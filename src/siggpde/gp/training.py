@@ -199,8 +199,7 @@ def _run_phases(
     while trainer.phase < len(phases):
         phase = phases[trainer.phase]
         if phase_state is not None:
-            phase.load_state_dict(phase_state)
-            phase_state = None
+            phase.state, phase_state = phase.state_type(**phase_state), None
         else:
             trainer.iteration = 0
             if trainer.phase > 0:

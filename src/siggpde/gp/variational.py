@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -228,40 +228,29 @@ def gram_upper(rows: Tensor, weights: Tensor) -> Tensor:
     return result
 
 
-class Prior(Protocol):
-    """p(u) = N(m_0, Sigma_0), independently for every latent function."""
+class StandardNormal:
+    """p(u) = N(0, I): the prior of orthogonal features, whose covariance C_uu is the identity."""
 
     def add_natural_parameters(self, precision: Tensor, shift: Tensor) -> None:
         """Adds Sigma_0^-1 to `precision`, shaped as the root of q(u), and Sigma_0^-1 m_0 to `shift` (latents, M).
 
         Of matrices the upper triangle counts; what is added below the diagonal is undefined.
         """
-        ...
-
-    def kl(self, q: VariationalGaussian) -> float:
-        """KL[q(u) || p(u)], summed over the latents."""
-        ...
-
-
-class StandardNormal:
-    """N(0, I): the prior of orthogonal features, whose covariance C_uu is the identity."""
-
-    def add_natural_parameters(self, precision: Tensor, shift: Tensor) -> None:
         (precision.diagonal(dim1=1, dim2=2) if precision.ndim == 3 else precision).add_(1.0)
 
     def kl(self, q: VariationalGaussian) -> float:
+        """KL[q(u) || p(u)], summed over the latents."""
         return float(q.kl().detach())
 
 
-class EarlierPosterior:
+class EarlierPosterior(StandardNormal):
     """A copy of q(u) = N(m_0, R_0 R_0^T) as the prior of data that come later, in float64."""
 
     def __init__(self, q: VariationalGaussian) -> None:
         self.precision, self.shift = q.natural_parameters()
         self.mean = q.mean.detach().double().clone()
         root = q.root.detach().double()
-        identity = torch.eye(q.size, dtype=torch.float64, device=root.device)
-        self.inverse_root = torch.linalg.solve_triangular(root, identity, upper=False) if q.full else 1 / root
+        self.inverse_root = torch.linalg.solve_triangular(root, _identity(root), upper=False) if q.full else 1 / root
 
     def add_natural_parameters(self, precision: Tensor, shift: Tensor) -> None:
         precision.add_(self.precision)
