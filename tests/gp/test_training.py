@@ -49,17 +49,11 @@ def test_a_cache_in_a_file_is_the_one_in_memory(dtype: torch.dtype):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("case", ["infinite", "finite", "all words", "subset", "normalized"])
+@pytest.mark.parametrize("case", ["infinite", "finite", "all words", "normalized"])
 def test_a_cache_sees_what_the_model_sees_when_the_scales_have_moved(case: str):
-    kernel = {
-        "finite": {"depth": 4},
-        "subset": {"depth": 4},
-        "all words": {"depth": 2},
-        "normalized": {"normalized": True},
-    }
+    kernel = {"finite": {"depth": 4}, "all words": {"depth": 2}, "normalized": {"normalized": True}}
     model = small_gp(count=7, theta=[0.6, 0.9], amplitude=1.4, tol=1e-12, **kernel.get(case, {}))
     pool = model.kernel.words if case == "finite" else [*model.features.words, (1, 1, 0), (0, 1, 0)]
-    pool = model.features.words if case == "subset" else pool
     lengths = torch.randint(1, 7, (60,), generator=generator(0))
     cache = SignatureCache(SeriesBatch(X, lengths), pool, model.kernel.log_theta)
     with torch.no_grad():

@@ -16,8 +16,7 @@ import shutil
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -61,45 +60,44 @@ class SignatureCache:
         folder: Path | None = None,
         progress: bool | None = False,
     ) -> None:
-        self.paths, self.pool = paths, list(pool)
+        self.paths, self.pool, self.dtype = paths, list(pool), dtype
         self.reference = log_theta.detach().clone()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.device = self.reference.device
         self._letters = letter_counts(self.pool, paths.channels).to(self.reference)
         self._index = {word: index for index, word in enumerate(self.pool)}
-        self._known: list[tuple[list[Word], Tensor | None]] = []
+        self._known: list[tuple[list[Word], Tensor | slice]] = []
         self._norms: tuple[tuple[float, ...], Tensor] | None = None
         width = len(self.pool) * dtype.itemsize
         block = _CHUNK * max(1, _BLOCK_BYTES // (_CHUNK * width))
         with Progress(progress) as bar:
             bar.start("signatures", -(-len(paths) // block))
             if folder is None:
-                self.values = self._allocate(len(paths), len(self.pool), dtype, budget)
+                self.values = self._allocate(budget)
                 for start in range(0, len(paths), block):
-                    self._compute(slice(start, start + block), self.values[start : start + block])
+                    rows = slice(start, start + block)
+                    self.values[rows] = self._signatures(rows)
                     bar.step()
             else:
-                self.values = self._stored(folder, dtype, block, bar)
+                self.values = self._stored(folder, block, bar)
 
     def project(self, model: AnyGP, rows: Tensor) -> Projection:
         """The projection of the series at `rows`; differentiable in the kernel's parameters."""
         kernel, features = model.kernel, model.features
         stored = self.values[rows].to(self.device)
-        columns = self._columns(features.words)
-        chosen = stored if columns is None else stored[:, columns]
-        scaled = chosen * features.scaling(kernel.log_theta, self.reference).to(stored)
-        if kernel.words is None and not (torch.is_grad_enabled() and kernel.log_theta.requires_grad):
-            norms = self._squared_norms(kernel)[rows]
-        elif kernel.words == features.words:
+        scaled = stored[:, self._columns(features.words)]
+        scaled = scaled * features.scaling(kernel.log_theta, self.reference).to(stored)
+        if kernel.words == features.words:
             norms = scaled.double().square().sum(dim=1)
-        elif kernel.words is not None and self._holds(kernel.words):
+        elif kernel.words is not None:
             columns = self._columns(kernel.words)
-            letters = self._letters if columns is None else self._letters[columns]
-            factors = (2 * letters @ (kernel.log_theta - self.reference)).exp()
-            norms = (stored if columns is None else stored[:, columns]).double().square() @ factors
-        else:
+            factors = (2 * self._letters[columns] @ (kernel.log_theta - self.reference)).exp()
+            norms = stored[:, columns].double().square() @ factors
+        elif torch.is_grad_enabled() and kernel.log_theta.requires_grad:
             paths = self.paths[rows]
             norms = kernel.squared_norm(paths.values, lengths=paths.lengths)
+        else:
+            norms = self._squared_norms(kernel)[rows]
         return features.project(kernel, scaled, norms, rows).to_dtype(model.dtype)
 
     def choose_words(self, model: AnyGP, count: int, ranks: Ranks = ALONE) -> list[Word]:
@@ -116,15 +114,12 @@ class SignatureCache:
                 energy += squares.sum(dim=0)
         return most_energetic(ranks.all_reduce_sum(energy)[0], self.pool, count)
 
-    def _holds(self, words: list[Word]) -> bool:
-        return any(words is known for known, _ in self._known) or all(word in self._index for word in words)
-
-    def _columns(self, words: list[Word]) -> Tensor | None:
-        """Where these words are in the pool; None where they are the pool. The last few lists asked for are known."""
+    def _columns(self, words: list[Word]) -> Tensor | slice:
+        """Where these words are in the pool. The last few lists asked for are known."""
         for known, columns in self._known:
             if words is known:
                 return columns
-        columns = None if words == self.pool else torch.tensor([self._index[word] for word in words])
+        columns = slice(None) if words == self.pool else torch.tensor([self._index[word] for word in words])
         self._known = [(words, columns), *self._known[:3]]
         return columns
 
@@ -141,33 +136,27 @@ class SignatureCache:
             self._norms = key, torch.cat(norms)
         return self._norms[1]
 
-    def _compute(self, rows: slice, into: Tensor) -> Tensor:
-        """The signatures of the series at `rows`, written to `into` (n, pool), a few thousand at a time."""
-        scale = self.reference.exp()
-        for piece in self.paths[rows].split(_CHUNK):
-            start = piece.first - self.paths.first - rows.start
-            paths = piece.to(self.device)
-            values = signature(paths.values * scale, words=self.pool, lengths=paths.lengths)
-            into[start : start + len(piece)] = values
-        return into
+    def _signatures(self, rows: slice) -> Tensor:
+        """The signatures (n, pool) of the series at `rows`, computed a few thousand at a time."""
+        scale, pieces = self.reference.exp(), (piece.to(self.device) for piece in self.paths[rows].split(_CHUNK))
+        computed = (signature(part.values * scale, words=self.pool, lengths=part.lengths) for part in pieces)
+        return torch.cat([values.to(self.dtype) for values in computed])
 
-    def _stored(self, folder: Path, dtype: torch.dtype, block: int, bar: Progress) -> Tensor:
+    def _stored(self, folder: Path, block: int, bar: Progress) -> Tensor:
         """The signatures from a file in `folder`, in which those that are missing are computed."""
         started = time.perf_counter()
-        key = digest(self.paths.values, self.paths.lengths, self.reference, settings=(_MADE, self.pool, str(dtype)))
-        file = RowFile(folder, key, len(self.paths), len(self.pool), dtype, block)
-
-        def compute(rows: slice) -> Tensor:
-            return self._compute(rows, torch.empty(rows.stop - rows.start, len(self.pool), dtype=dtype))
-
-        values, read, computed = file.filled(compute, bar.step)
+        key = digest(
+            self.paths.values, self.paths.lengths, self.reference, settings=(_MADE, self.pool, str(self.dtype))
+        )
+        file = RowFile(folder, key, len(self.paths), len(self.pool), self.dtype, block)
+        values, read, computed = file.filled(self._signatures, bar.step)
         seconds = time.perf_counter() - started
         log.info("signatures in %s: %d read, %d computed, in %.1f s", file.rows, read, computed, seconds)
         return values
 
-    def _allocate(self, n: int, count: int, dtype: torch.dtype, budget: int) -> Tensor:
-        size = n * count * dtype.itemsize
-        if size <= budget:
+    def _allocate(self, budget: int) -> Tensor:
+        n, count, dtype = len(self.paths), len(self.pool), self.dtype
+        if n * count * dtype.itemsize <= budget:
             return torch.empty(n, count, dtype=dtype, device=self.device)
         self._folder = tempfile.TemporaryDirectory(prefix="siggpde-")
         path = Path(self._folder.name) / "signatures"
@@ -247,7 +236,8 @@ class RowFile:
         `compute(rows)` gives a block that is not there yet; `done()` is called after every block.
         """
         self.rows.parent.mkdir(parents=True, exist_ok=True)
-        with self._locked() as journal:
+        waiting = partial(log.info, "another process is writing %s; waiting for it", self.rows)
+        with locked(self.journal, on_wait=waiting), self.journal.open("a+b") as journal:
             whole = self._whole_blocks(journal)
             missing = {number: rows for number, rows in enumerate(self._slices) if number not in whole}
             for _ in whole:
@@ -265,7 +255,7 @@ class RowFile:
         with self.rows.open("r+b" if self.rows.exists() else "w+b") as file:
             file.truncate(self.n * self._row_bytes)
             for number, rows in missing.items():
-                values = compute(rows).to(self.dtype).contiguous().numpy()
+                values = compute(rows).to("cpu", self.dtype).contiguous().numpy()
                 file.seek(rows.start * self._row_bytes)
                 file.write(values.data)
                 file.flush()
@@ -313,13 +303,6 @@ class RowFile:
                 f"the signatures take {size / 1e9:.3g} GB, but {self.rows.parent} has {free / 1e9:.3g} GB free; "
                 "make room there, or choose another cache_dir"
             )
-
-    @contextmanager
-    def _locked(self) -> Iterator[BinaryIO]:
-        """The journal, open for reading and appending, which no other process has meanwhile."""
-        waiting = partial(log.info, "another process is writing %s; waiting for it", self.rows)
-        with locked(self.journal, on_wait=waiting), self.journal.open("a+b") as journal:
-            yield journal
 
 
 def _entry(line: bytes) -> tuple[int, int] | None:

@@ -43,14 +43,6 @@ class BestNoise(NamedTuple):
     noise: float
     amplitude: float
 
-    def amplitude_and_noise(self, spread: float) -> tuple[float, float]:
-        """Returns amplitude and noise variance for targets with this spread; features have mean square 1 here.
-
-        The amplitude, at unit spread, is 1e-12 at least: constant targets would have none.
-        """
-        amplitude = max(self.amplitude, _SMALLEST_AMPLITUDE) * spread**2
-        return amplitude, amplitude * self.noise
-
 
 def best_noise(features: Tensor, y: Tensor) -> BestNoise:
     """Returns the best of `NOISES` for features (n, M) and targets y (n,), judged by left-out targets.
@@ -161,9 +153,6 @@ class ExactPosterior(Phase[ExactState]):
     def __init__(self, schedule: Exact) -> None:
         self.schedule = schedule
 
-    def begin(self, trainer: Trainer) -> None:
-        self.state = ExactState()
-
     @torch.no_grad()
     def iterate(self, trainer: Trainer) -> str | None:
         if not self.state.tuned:
@@ -186,10 +175,11 @@ class ExactPosterior(Phase[ExactState]):
         features = features / math.sqrt(size)
         y, likelihood = trainer.y[rows].double(), model.likelihood
         spread = float(y.std(correction=0)) or 1.0
-        amplitude, noise = trainer.ranks.broadcast(lambda: best_noise(features, y / spread).amplitude_and_noise(spread))
+        _, noise, amplitude = trainer.ranks.broadcast(lambda: list(best_noise(features, y / spread)))
+        amplitude = max(amplitude, _SMALLEST_AMPLITUDE) * spread**2  # constant targets would have none
         model.kernel.log_amplitude.add_(math.log(amplitude / size))
         assert isinstance(likelihood, Gaussian)
-        likelihood.log_noise.fill_(math.log(noise))
+        likelihood.log_noise.fill_(math.log(amplitude * noise))
 
     def _solve(self, trainer: Trainer) -> None:
         """The posterior q(u) of all the series."""

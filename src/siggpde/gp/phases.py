@@ -54,7 +54,8 @@ class Phase(Generic[State]):
 
     def begin(self, trainer: Trainer) -> None:
         """Makes the state that the phase starts from."""
-        raise NotImplementedError
+        trainer.minibatches.reset()
+        self.state = self.state_type()
 
     def prepare(self, trainer: Trainer) -> None:
         """Computes what follows from model and state, before the first iteration, and again after a resume."""
@@ -143,10 +144,6 @@ class NadamPhase(Phase[NadamState]):
         self.name, self.learn, self.time_share = name, learn, time_share
         self.which: Part = which
         self.schedule, self.max_steps = schedule, schedule.iterations
-
-    def begin(self, trainer: Trainer) -> None:
-        trainer.minibatches.reset()
-        self.state = NadamState()
 
     def prepare(self, trainer: Trainer) -> None:
         self.rows = trainer.rows(self.which)

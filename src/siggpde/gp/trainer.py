@@ -62,9 +62,7 @@ class Trainer:
         self.ranks = self.shard.ranks
         self.train, self.valid, self.span_series = train, valid, span_series
         self.history, self.minibatches = history, Minibatches(generator)
-        self.phase = 0
-        self.iteration = 0
-        self.earlier_seconds = 0.0
+        self.phase, self.iteration, self.earlier_seconds = 0, 0, 0.0
         self._started = time.perf_counter()
         self.bar = Progress(False)
 
@@ -142,12 +140,11 @@ class Trainer:
             rows = torch.arange(0, len(self.y), every)
             values = self.shard.all_gather(rows, self.project(rows).features)
             features.rotate(self.ranks.broadcast(lambda: principal_directions(values, directions)))
-        if fresh or features.size != q.size or features.words != old_words or features.basis is not old_basis:
-            if fresh:
-                self.model.reset_variational()
-            else:
-                overlap = _overlap(old_words, old_basis, features.words, features.basis, self.model.device)
-                self.model.variational = q.carried_over(overlap)
+        if fresh:
+            self.model.reset_variational()
+        elif features.size != q.size or features.words != old_words or features.basis is not old_basis:
+            overlap = _overlap(old_words, old_basis, features.words, features.basis, self.model.device)
+            self.model.variational = q.carried_over(overlap)
 
 
 def _overlap(
