@@ -72,20 +72,16 @@ class SignatureStrategy(nn.Module):
         projection = self.features(self.kernel, x)
         if prior:
             variance = projection.variance.to(self.dtype)
-            return _independent_normals(torch.zeros_like(variance), variance)
-        mean, spread = self.variational(projection.features.to(self.dtype))
-        variance = spread[:, 0] + projection.tail.to(self.dtype)
-        return _independent_normals(mean[:, 0], variance)
+            mean = torch.zeros_like(variance)
+        else:
+            means, spread = self.variational(projection.features.to(self.dtype))
+            mean, variance = means[:, 0], spread[:, 0] + projection.tail.to(self.dtype)
+        diagonal = importlib.import_module("linear_operator.operators").DiagLinearOperator(variance)
+        return _gpytorch("distributions").MultivariateNormal(mean, diagonal)
 
     def kl_divergence(self) -> Tensor:
         """KL[q(u) || N(0, I)]."""
         return self.variational.kl()
-
-
-def _independent_normals(mean: Tensor, variance: Tensor) -> Any:
-    """N(mean, diag(variance)) of means and variances (n,), as GPyTorch holds it."""
-    diagonal = importlib.import_module("linear_operator.operators").DiagLinearOperator(variance)
-    return _gpytorch("distributions").MultivariateNormal(mean, diagonal)
 
 
 def _gpytorch(module: str) -> Any:
@@ -120,7 +116,7 @@ class _Adapted(Likelihood):
 
     def __init__(self, likelihood: Any) -> None:
         super().__init__()
-        self.likelihood = likelihood
+        self.likelihood, self._kind = likelihood, type(likelihood).__name__
         try:
             device = self._device(torch.device("cpu"))
             tried = {shape: self.likelihood.forward(torch.zeros(shape, device=device)) for shape in ((2, 3), (5, 7))}
@@ -128,8 +124,8 @@ class _Adapted(Likelihood):
         except RuntimeError:
             fits = False
         if not fits:
-            kind = type(likelihood).__name__
-            raise TypeError(f"this {kind} is for a batch of problems: its parameters have a batch shape; make one each")
+            reason = "is for a batch of problems: its parameters have a batch shape; make one each"
+            raise TypeError(f"this {self._kind} {reason}")
 
     def _expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         f, weights = _nodes(mean, variance, _POINTS)
@@ -161,9 +157,9 @@ class _Adapted(Likelihood):
             low, high = centre - spread.sqrt(), centre + spread.sqrt()
             return invert_increasing(lambda x: weights @ given.cdf(x), p, low, high).to(mean.dtype)
         except NotImplementedError:
-            kind = type(self.likelihood).__name__
+            fix = "for quantiles use a likelihood of siggpde"
             raise NotImplementedError(
-                f"torch has no distribution function for GPyTorch's {kind}; for quantiles use a likelihood of siggpde"
+                f"torch has no distribution function for GPyTorch's {self._kind}; {fix}"
             ) from None
 
     @torch.no_grad()
@@ -175,15 +171,12 @@ class _Adapted(Likelihood):
         likely = torch.where(inside.check(values), values.double(), math.nan)
         known = likely.isfinite()
         likely[known] = given.log_prob(likely[known])[0]
-        fix = f"{type(self.likelihood).__name__} gives it no probability; its targets are {inside}"
-        refuse_target(values, ~likely.isfinite(), fix)
+        refuse_target(values, ~likely.isfinite(), f"{self._kind} gives it no probability; its targets are {inside}")
         return values
 
     def settings(self) -> dict[str, Any]:
-        kind = type(self.likelihood).__name__
-        raise ValueError(
-            f"GPyTorch's {kind} cannot be saved as settings; use a likelihood of siggpde, or keep its code"
-        )
+        fix = "use a likelihood of siggpde, or keep its code"
+        raise ValueError(f"GPyTorch's {self._kind} cannot be saved as settings; {fix}")
 
     def extra_repr(self) -> str:
         return ""

@@ -90,22 +90,20 @@ class VariationalGaussian(nn.Module):
 
     def covariance_is_prior(self) -> bool:
         """Whether Sigma is still the identity, as before any training."""
-        with torch.no_grad():
-            if not self.full:
-                return bool((self.root == 1).all())
-            return bool((self.root == _identity(self.root)).all())
+        return bool((self.root == (_identity(self.root) if self.full else 1)).all())
 
+    @torch.no_grad()
     def natural_parameters(self) -> NaturalParameters:
         """Sigma^-1, both triangles of it, and Sigma^-1 m."""
-        with torch.no_grad():
-            if not self.full:
-                precision = self.root.double().square().reciprocal()
-                return NaturalParameters(precision, precision * self.mean.double())
-            root = self.root.double()
-            inverse = torch.linalg.solve_triangular(root, _identity(root).expand_as(root), upper=False)
-            precision = inverse.mT @ inverse
-            return NaturalParameters(precision, _times_rows(precision, self.mean.double()))
+        root = self.root.double()
+        if not self.full:
+            precision = root.square().reciprocal()
+            return NaturalParameters(precision, precision * self.mean.double())
+        inverse = torch.linalg.solve_triangular(root, _identity(root).expand_as(root), upper=False)
+        precision = inverse.mT @ inverse
+        return NaturalParameters(precision, _times_rows(precision, self.mean.double()))
 
+    @torch.no_grad()
     def set_natural_parameters(self, natural: NaturalParameters) -> bool:
         """Sets Sigma^-1 and Sigma^-1 m; returns False, changing nothing, if Sigma^-1 is not positive definite.
 
@@ -113,22 +111,22 @@ class VariationalGaussian(nn.Module):
         hence Sigma = U^-T U^-1 and the lower triangular root U^-T: one factorisation, one triangular inverse.
         """
         precision, shift = natural
-        with torch.no_grad():
-            if not self.full:
-                if not bool((precision > 0).all()):
-                    return False
-                self.root.copy_(precision.rsqrt())
-                self.mean.copy_(shift / precision)
-                return True
-            factors, info = torch.linalg.cholesky_ex(precision.flip(1, 2))
-            if bool((info != 0).any()):
+        if not self.full:
+            if not bool((precision > 0).all()):
                 return False
-            inverse = torch.linalg.solve_triangular(factors, _identity(factors).expand_as(factors), upper=False)
-            root = inverse.flip(1, 2).mT
-            self.root.copy_(root)
-            self.mean.copy_(_times_rows(root, _times_rows(root.mT, shift)))
+            self.root.copy_(precision.rsqrt())
+            self.mean.copy_(shift / precision)
             return True
+        factors, info = torch.linalg.cholesky_ex(precision.flip(1, 2))
+        if bool((info != 0).any()):
+            return False
+        inverse = torch.linalg.solve_triangular(factors, _identity(factors).expand_as(factors), upper=False)
+        root = inverse.flip(1, 2).mT
+        self.root.copy_(root)
+        self.mean.copy_(_times_rows(root, _times_rows(root.mT, shift)))
+        return True
 
+    @torch.no_grad()
     def carried_over(self, overlap: Tensor) -> VariationalGaussian:
         """q of other inducing variables u' = Q'^T u, where these are Q^T u and `overlap` (M', M) is Q'^T Q.
 
@@ -136,15 +134,14 @@ class VariationalGaussian(nn.Module):
         what is dropped is integrated out and what is new is at its prior.
         """
         other = VariationalGaussian(self.latents, len(overlap), self.covariance, self.mean.dtype, self.mean.device)
-        with torch.no_grad():
-            turn = overlap.double()  # in float32 the difference below may lose a small covariance to rounding
-            other.mean.copy_(self.mean.double() @ turn.T)
-            if self.full:
-                spread = turn @ self.root.double()
-                change = spread @ spread.mT - turn @ turn.T
-                other.root.copy_(torch.linalg.cholesky(change + _identity(change)))
-            else:
-                other.root.copy_((1 + (self.root.double().square() - 1) @ turn.square().T).sqrt())
+        turn = overlap.double()  # in float32 the difference below may lose a small covariance to rounding
+        other.mean.copy_(self.mean.double() @ turn.T)
+        if self.full:
+            spread = turn @ self.root.double()
+            change = spread @ spread.mT - turn @ turn.T
+            other.root.copy_(torch.linalg.cholesky(change + _identity(change)))
+        else:
+            other.root.copy_((1 + (self.root.double().square() - 1) @ turn.square().T).sqrt())
         return other
 
     def extra_repr(self) -> str:
@@ -261,10 +258,7 @@ class EarlierPosterior(StandardNormal):
         """That of u' = R_0^-1 (u - m_0), whose prior is N(0, I)."""
         whitened = VariationalGaussian(q.latents, q.size, q.covariance, device=q.root.device)
         root, difference = q.root.double(), q.mean.double() - self.mean
-        if q.full:
-            whitened.root.copy_(self.inverse_root @ root)
-            whitened.mean.copy_((self.inverse_root @ difference[..., None])[..., 0])
-        else:
-            whitened.root.copy_(self.inverse_root * root)
-            whitened.mean.copy_(self.inverse_root * difference)
+        whitened.root.copy_(self.inverse_root @ root if q.full else self.inverse_root * root)
+        moved = (self.inverse_root @ difference[..., None])[..., 0] if q.full else self.inverse_root * difference
+        whitened.mean.copy_(moved)
         return float(whitened.kl())

@@ -170,6 +170,7 @@ class StudentT(Likelihood):
 _POISSON_POINTS = 32
 _POISSON_CDF_POINTS = 257
 _MAX_LOG_RATE = 50.0  # of one rate: its exponential stays far below the largest float
+_MOST_COUNTS = 2.0**80  # far more than a variable of that rate ever is
 _MAX_LOG_MEAN = 700.0  # of the mean rate: exp(709) is the largest float64
 _SMALLEST = 1e-300
 
@@ -240,16 +241,15 @@ class Poisson(Likelihood):
         return torch.where(count < 0, 0.0, chances(count.clamp_min(0.0)) @ weights)
 
     def _quantile(self, mean: Tensor, variance: Tensor, p: Tensor) -> Tensor:
-        """The smallest count with P(Y <= count) >= p, by bisection between bounds from the tails of f and of Y."""
+        """The smallest count with P(Y <= count) >= p, by bisection below the first power of 2 that is enough."""
         chances, weights = self._below(mean, variance)
-        m, s = mean.double() + self.offset, variance.double().clamp(min=0).sqrt()
 
         def below(count: Tensor) -> Tensor:
             return chances(count) @ weights >= p
 
-        low, high = _bounds(m[:, 0], s[:, 0], p)
-        high = torch.where(below(high), high, 2 * high + 10)
-        low = torch.where(below(low), torch.full_like(low, -1.0), low)
+        low, high = torch.full_like(p, -1.0), torch.ones_like(p)
+        while bool((short := ~below(high) & (high < _MOST_COUNTS)).any()):
+            high = torch.where(short, 2 * high, high)
         while bool((high - low > 1).any()):
             middle = ((low + high) / 2).floor()
             if bool(((middle == low) | (middle == high))[high - low > 1].any()):
@@ -276,13 +276,3 @@ def _lambert(exponent: Tensor) -> Tensor:
     for _ in range(8):
         w = (w * (1 + exponent - w.log()) / (1 + w)).clamp(min=_SMALLEST)
     return w
-
-
-def _bounds(m: Tensor, s: Tensor, probability: Tensor) -> tuple[Tensor, Tensor]:
-    """Counts around the quantile: half of either tail is spent on f, half on the Poisson variable (Bernstein)."""
-    down = (m + s * torch.special.ndtri(probability / 2)).clamp(max=_MAX_LOG_RATE).exp()
-    up = (m + s * torch.special.ndtri((1 + probability) / 2)).clamp(max=_MAX_LOG_RATE).exp()
-    below, above = -(probability / 2).log(), -((1 - probability) / 2).log()
-    low = (down - (2 * down * below).sqrt()).floor() - 1
-    high = (up + above / 3 + (above.square() / 9 + 2 * up * above).sqrt()).ceil()
-    return low.clamp(min=-1), high
