@@ -25,7 +25,8 @@ from siggpde.gp.cache import SignatureCache
 from siggpde.gp.checkpoint import write_whole
 from siggpde.gp.likelihoods import Gaussian, Softmax
 from siggpde.gp.model import SignatureGP
-from siggpde.gp.trainer import split_rows
+from siggpde.gp.phases import LearnHyperparameters, NadamPhase, SettleQ
+from siggpde.gp.trainer import Trainer, split_rows
 from siggpde.gp.training import _warn_if_diverged
 from siggpde.series import SeriesBatch
 from siggpde.training import Exact, History, NaturalGradients, PaperSchedule, Record, fit
@@ -68,9 +69,8 @@ def test_a_cache_sees_what_the_model_sees_when_the_scales_have_moved(case: str):
         ]
         assert all(torch.allclose(a, b, rtol=1e-8, atol=1e-8) for a, b in zip(*slopes, strict=True))
     with torch.no_grad():
-        assert torch.allclose(
-            cache.project(model, torch.arange(60)).tail, model.project(X, lengths=lengths).tail, atol=1e-10
-        )
+        tail = cache.project(model, torch.arange(60)).tail
+        assert torch.allclose(tail, model.project(X, lengths=lengths).tail, atol=1e-10)
 
 
 def test_the_history_says_what_happened(tmp_path: Path):
@@ -105,6 +105,27 @@ def test_the_same_seed_gives_bitwise_the_same_and_the_global_generator_is_left_a
     assert torch.equal(state, torch.get_rng_state())
     assert same_state(models[0], models[1]) and not same_state(models[0], models[2])
     assert [r.elbo for r in histories[0].records] == [r.elbo for r in histories[1].records]
+
+
+@schedules
+def test_phases_of_q_leave_kernel_and_likelihood_bitwise_alone(schedule: Any, monkeypatch: pytest.MonkeyPatch):
+    changed = {"q": 0, "hyperparameters": 0, "all": 0}
+    for kind in (SettleQ, LearnHyperparameters, NadamPhase):
+
+        def watched(self: Any, trainer: Trainer, iterate: Any = kind.iterate) -> str | None:
+            parameters = [*trainer.model.kernel.parameters(), *trainer.model.likelihood.parameters()]
+            before = copy.deepcopy(parameters)
+            reason = iterate(self, trainer)
+            changed[self.name] += sum(not torch.equal(a, b) for a, b in zip(before, parameters, strict=True))
+            return reason
+
+        monkeypatch.setattr(kind, "iterate", watched)
+    model = small_gp(Gaussian(0.3), 7)
+    history = fit(model, (X, targets(X)), schedule, **QUIET)
+    iterations = 1 + history.of("hyperparameters")[-1].iteration
+    assert changed == {"q": 0, "hyperparameters": 3 * iterations, "all": 0}, "each of three parameters"
+    assert list(history.stopped) == list(changed)
+    assert all(p.requires_grad for p in model.parameters())
 
 
 @schedules
