@@ -208,16 +208,11 @@ _FORMAT = 1
 class RowFile:
     """A file of (n, count) numbers of `dtype` in `folder`, written in blocks of `block` rows.
 
-    It outlives the process, and can be trusted after a crash. Two files are named after a key that says what the rows
-    are:
-
-        KEY.rows      the numbers, row after row
-        KEY.journal   what the file is; then for every block of rows that was written its number and checksum
-
-    A block counts as written when the journal has its checksum and its bytes agree with that. So a process killed at
-    any moment leaves nothing that is taken for whole, and the next one goes on where it was; blocks that were cut off
-    or changed are computed again. Whoever fills the file holds a lock on the journal, which the system lets go of when
-    the process ends, however it ends: of two processes one writes, and the other waits and then reads.
+    It outlives the process. The numbers are in KEY.rows, row after row; KEY.journal says what the file is, and then the
+    number and checksum of every block of rows that was written. A block counts as written when its bytes agree with the
+    checksum: a process killed at any moment leaves nothing that is taken for whole, the next one goes on where it was,
+    and blocks that were cut off or changed are computed again. Who fills the file holds a lock on the journal until the
+    process ends, however it ends: of two processes one writes, and the other waits and then reads.
     """
 
     def __init__(self, folder: Path, key: str, n: int, count: int, dtype: torch.dtype, block: int) -> None:
@@ -251,9 +246,16 @@ class RowFile:
     def _write(
         self, journal: BinaryIO, missing: dict[int, slice], compute: Callable[[slice], Tensor], done: Callable[[], None]
     ) -> None:
-        self._check_room()
+        size = self.n * self._row_bytes
+        there = self.rows.stat().st_blocks * 512 if self.rows.exists() else 0
+        free = shutil.disk_usage(self.rows.parent).free
+        if size - there > free:  # before anything is written
+            raise OSError(
+                f"the signatures take {size / 1e9:.3g} GB, but {self.rows.parent} has {free / 1e9:.3g} GB free; "
+                "make room there, or choose another cache_dir"
+            )
         with self.rows.open("r+b" if self.rows.exists() else "w+b") as file:
-            file.truncate(self.n * self._row_bytes)
+            file.truncate(size)
             for number, rows in missing.items():
                 values = compute(rows).to("cpu", self.dtype).contiguous().numpy()
                 file.seek(rows.start * self._row_bytes)
@@ -292,17 +294,6 @@ class RowFile:
                 else:
                     log.warning("%s was cut off or changed at block %d, which is computed again", self.rows, number)
         return whole
-
-    def _check_room(self) -> None:
-        """Raises before anything is written where the disk cannot hold the file."""
-        there = self.rows.stat().st_blocks * 512 if self.rows.exists() else 0
-        free = shutil.disk_usage(self.rows.parent).free
-        size = self.n * self._row_bytes
-        if size - there > free:
-            raise OSError(
-                f"the signatures take {size / 1e9:.3g} GB, but {self.rows.parent} has {free / 1e9:.3g} GB free; "
-                "make room there, or choose another cache_dir"
-            )
 
 
 def _entry(line: bytes) -> tuple[int, int] | None:

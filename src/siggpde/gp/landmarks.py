@@ -1,19 +1,15 @@
 r"""Landmark series as inducing variables: for kernels of which words are none, such as those of lifted paths.
 
 The inducing variables are u = f(Z) at series Z. With :math:`K_{ZZ} + \epsilon I = L L^T` the features of X are
-:math:`L^{-1} k(Z, X)`: whitened, so that q(u) starts from N(0, I) as it does for words, at the price of one m x m
-factorisation a step while the kernel is learned.
-
-The Newton basis (`NewtonBasis`) gives finite features to a kernel that has none. For landmarks :math:`Z_1, \dots, Z_m`
-with :math:`K_{ZZ} = L L^T` the features are :math:`\phi(X) = L^{-1} k(Z, X)`. Then
-:math:`k(X, Y) \approx \phi(X) \cdot \phi(Y)`, exactly where X or Y is a landmark, and what is left out of the variance,
-the tail :math:`k(X, X) - |\phi(X)|^2`, is never negative. Column j of the features depends on the first j landmarks
-only, as Newton's polynomials do on their nodes.
+:math:`\phi(X) = L^{-1} k(Z, X)`: whitened, so that q(u) starts from N(0, I) as it does for words, at the price of one
+m x m factorisation a step while the kernel is learned (`LandmarkFeatures`), or once for a kernel that stays
+(`NewtonBasis`). Then :math:`k(X, Y) \approx \phi(X) \cdot \phi(Y)`, exactly where X or Y is a landmark, and the tail
+:math:`k(X, X) - |\phi(X)|^2` is never negative. Column j of the features depends on the first j landmarks only, as
+Newton's polynomials do on their nodes.
 
 The landmarks are the pivots of a Cholesky decomposition of a kernel matrix of which only the needed columns are ever
-computed. After s steps :math:`K \approx \Phi \Phi^T` with :math:`\Phi` (n, s), exact in the rows and columns of the s
-pivots. The next pivot is the row with the largest *tail* :math:`K_{ii} - |\Phi_i|^2`, and its column of the remainder,
-divided by the root of its pivot, is the next column of :math:`\Phi`.
+computed. The next pivot is the row with the largest tail, and its column of the remainder, divided by the root of its
+pivot, is the next column of the features.
 """
 
 from __future__ import annotations

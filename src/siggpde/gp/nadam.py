@@ -37,10 +37,7 @@ class Rates(NamedTuple):
 
 
 class Nadam:
-    """The updates of torch.optim.NAdam for tensors with gradients computed elsewhere.
-
-    The optimiser of the paper's training.
-    """
+    """The optimiser of the paper: the updates of torch.optim.NAdam for tensors with gradients computed elsewhere."""
 
     def __init__(self, parameters: list[Tensor], learning_rate: float) -> None:
         self.parameters, self.rate = parameters, learning_rate

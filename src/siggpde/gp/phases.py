@@ -27,10 +27,10 @@ _START_CURVATURE = 0.25
 
 
 def check_positive(settings: object, *names: str) -> None:
-    """Raises a ValueError that names the first of these settings that is not positive."""
+    """Raises a ValueError that names the first of these settings that is neither positive nor None."""
     for name in names:
         value = getattr(settings, name)
-        if not value > 0:
+        if value is not None and not value > 0:
             raise ValueError(f"{name} must be positive, got {value!r}")
 
 
@@ -101,8 +101,7 @@ class PaperSchedule:
     cpu_budget: float | None = None
 
     def __post_init__(self) -> None:
-        check_positive(self, "iterations", "batch", "learning_rate", "evaluate_every")
-        check_positive(self, *(name for name in ("patience", "cpu_budget") if getattr(self, name) is not None))
+        check_positive(self, "iterations", "batch", "learning_rate", "evaluate_every", "patience", "cpu_budget")
 
     def phases(self, model: AnyGP) -> list[Phase[Any]]:
         """Returns the phases: q(u); q(u) and hyperparameters; q(u) on training and validation series."""
@@ -268,9 +267,7 @@ class NaturalGradients:
     max_joint: int = 60_000
 
     def __post_init__(self) -> None:
-        check_positive(self, "max_iter", "learning_rate", "inner", "settle", "patience", "max_joint")
-        if self.batch is not None:
-            check_positive(self, "batch")
+        check_positive(self, "max_iter", "learning_rate", "inner", "settle", "patience", "max_joint", "batch")
 
     def phases(self, model: AnyGP) -> list[Phase[Any]]:
         """Returns the phases: q(u); hyperparameters, if they are learned; q(u) on all series."""

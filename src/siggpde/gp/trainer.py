@@ -54,13 +54,12 @@ class Trainer:
         shard: Shard | None = None,
         *,
         weights: Tensor | None = None,
-        span_series: bool = True,
     ) -> None:
         self.model, self.cache, self.y = model, cache, y.to(model.device)
         self.weights = None if weights is None else weights.to(model.device, model.dtype)
         self.shard = Shard(Ranks(), len(y)) if shard is None else shard
         self.ranks = self.shard.ranks
-        self.train, self.valid, self.span_series = train, valid, span_series
+        self.train, self.valid, self.span_series = train, valid, True
         self.history, self.minibatches = history, Minibatches(generator)
         self.phase, self.iteration, self.earlier_seconds = 0, 0, 0.0
         self._started = time.perf_counter()

@@ -100,8 +100,9 @@ def fit(
     path = None if checkpoint is None else Path(checkpoint)
     if resume and path is None:
         raise ValueError("resume=True needs the checkpoint to go on from: give checkpoint=")
-    batch, y = _checked(model, data, lengths, ranks)
-    weights = _checked_weights(sample_weight, len(batch), schedule, ranks)
+    with ranks.together():  # what is wrong with the series of one rank is raised on all
+        batch, y = _checked(model, data, lengths, ranks)
+        weights = None if sample_weight is None else _checked_weights(sample_weight, len(batch), schedule)
     settings: tuple[Any, ...] = ()  # what all ranks, and a fit that is resumed, must have in common
     if path is not None or not ranks.alone:
         settings = (schedule, seed, describe(model))
@@ -133,11 +134,9 @@ def fit(
     else:
         cache, count = PathStore(model, batch), model.features.size
     seconds = time.perf_counter() - started
+    trainer = Trainer(model, cache, y, train, valid, history, generator, shard, weights=weights)
     # Directions come from a factorisation; the paper's schedule has none, and its words stay words.
-    span_series = not isinstance(schedule, PaperSchedule)
-    trainer = Trainer(
-        model, cache, y, train, valid, history, generator, shard, weights=weights, span_series=span_series
-    )
+    trainer.span_series = not isinstance(schedule, PaperSchedule)
     if state is None:
         trainer.choose_features(count)
         history.phase_seconds["set-up"] = time.perf_counter() - started
@@ -156,31 +155,25 @@ def fit(
 def _checked(
     model: AnyGP, data: tuple[inputs.Series, Any], lengths: Lengths, ranks: Ranks
 ) -> tuple[SeriesBatch, Tensor]:
-    """Returns the series as paths and their targets, or raises on all ranks what is wrong with those of one."""
-    with ranks.together():
-        batch = model.kernel.checked_paths(data[0], lengths)
-        batch = replace(batch, values=batch.values.detach())
-        y = model.likelihood.check_targets(data[1])
-        if len(batch) != len(y):
-            raise ValueError(f"there are {len(batch)} series but {len(y)} targets")
-        if len(batch) == 0 and ranks.alone:
-            raise ValueError("there are no series to train on")
-        inputs.check_finite(batch.values, batch.lengths)  # errors name series by their number in x, not in a minibatch
+    """Returns the series as paths, and their targets."""
+    batch = model.kernel.checked_paths(data[0], lengths)
+    batch = replace(batch, values=batch.values.detach())
+    y = model.likelihood.check_targets(data[1])
+    if len(batch) != len(y):
+        raise ValueError(f"there are {len(batch)} series but {len(y)} targets")
+    if len(batch) == 0 and ranks.alone:
+        raise ValueError("there are no series to train on")
+    inputs.check_finite(batch.values, batch.lengths)  # errors name series by their number in x, not in a minibatch
     return batch, y
 
 
-def _checked_weights(
-    weights: Sequence[float] | Tensor | None, count: int, schedule: Schedule, ranks: Ranks
-) -> Tensor | None:
-    """Returns the weights of the `count` series in float64, or raises on all ranks what is wrong with those of one."""
-    if weights is None:
-        return None
-    with ranks.together():
-        if not isinstance(schedule, PaperSchedule):
-            raise ValueError(f"sample_weight is for PaperSchedule(); leave it out with {type(schedule).__name__}()")
-        values = torch.as_tensor(weights, dtype=torch.float64).detach()
-        if values.shape != (count,) or not bool(((values > 0) & torch.isfinite(values)).all()):
-            raise ValueError(f"sample_weight must be {count} positive numbers, one a series; leave out what counts 0")
+def _checked_weights(weights: Sequence[float] | Tensor, count: int, schedule: Schedule) -> Tensor:
+    """Returns the weights of the `count` series in float64."""
+    if not isinstance(schedule, PaperSchedule):
+        raise ValueError(f"sample_weight is for PaperSchedule(); leave it out with {type(schedule).__name__}()")
+    values = torch.as_tensor(weights, dtype=torch.float64).detach()
+    if values.shape != (count,) or not bool(((values > 0) & torch.isfinite(values)).all()):
+        raise ValueError(f"sample_weight must be {count} positive numbers, one a series; leave out what counts 0")
     return values
 
 
@@ -216,7 +209,7 @@ def _run_phases(
 
 def _run(trainer: Trainer, phase: Phase[Any], time_limit: float | None, checkpoint: Checkpoint | None) -> str:
     """Makes the iterations of a phase that are left, and returns why it ended."""
-    history, ranks = trainer.history, trainer.ranks
+    history = trainer.history
     limit = None if time_limit is None or phase.time_share is None else time_limit * phase.time_share
     earlier, started = history.phase_seconds.get(phase.name, 0.0), time.perf_counter()
     phase.prepare(trainer)
@@ -226,7 +219,7 @@ def _run(trainer: Trainer, phase: Phase[Any], time_limit: float | None, checkpoi
         trainer.iteration += 1
         if reason is None and trainer.iteration >= phase.max_steps:
             reason = f"{phase.max_steps} iterations"
-        if limit is not None and ranks.broadcast_value(trainer.seconds > limit):
+        if limit is not None and trainer.ranks.broadcast_value(trainer.seconds > limit):
             reason = reason or "time limit"
         if trainer.bar.shown:
             trainer.bar.step(history.latest())
