@@ -167,25 +167,19 @@ class SignatureKernel(PathKernel):
         lift, _ = check_static(static, None, static_amplitude, alpha)
         if lift is not None and not (depth is None and words is None):
             raise ValueError(f"depth and words are for static='linear'; the kernel lifted by {static!r} has all words")
-        self.static: Static = static
-        self.alpha = alpha
-        self.log_static_amplitude = None
-        if lift is not None:
-            self.log_static_amplitude = nn.Parameter(self.log_theta.detach().new_tensor(math.log(static_amplitude)))
-        elif static_amplitude != 1:
+        if lift is None and static_amplitude != 1:
             raise ValueError("static_amplitude is for static kernels other than 'linear', where theta does its work")
         if depth is not None and words is not None:
             raise ValueError("give depth or words or neither, not both: each says over which words to sum")
         if not 0 < tol < 1:
             raise ValueError(f"tol must be between 0 and 1, got {tol!r}")
-        self.depth = depth
-        self.normalized = bool(normalized)
-        self.tol = tol
-        self.words: list[Word] | None = None
+        self.static: Static = static
+        self.alpha, self.depth, self.normalized, self.tol = alpha, depth, bool(normalized), tol
+        log_static_amplitude = self.log_theta.detach().new_tensor(math.log(static_amplitude))
+        self.log_static_amplitude = None if lift is None else nn.Parameter(log_static_amplitude)
+        self.words: list[Word] | None = None if words is None else check_words(words, channels)
         if depth is not None:
             self.words = words_up_to(channels, depth)
-        elif words is not None:
-            self.words = check_words(words, channels)
         counts = letter_counts(self.words or [], channels)
         self.register_buffer("letters", counts.to(self.log_theta), persistent=False)
 
@@ -215,9 +209,10 @@ class SignatureKernel(PathKernel):
         left = self.as_paths(x, lengths)
         right = None if y is None else self.as_paths(y, y_lengths, "y")
         if self.words is None:
-            others = {} if right is None else {"y": self._scaled(right), "y_lengths": right.lengths}
             settings = {"lengths": left.lengths, "normalize": self.normalized, "tol": self.tol, **self._lift()}
-            return self.amplitude * signature_kernel(self._scaled(left), **settings, **others)
+            if right is not None:
+                settings |= {"y": self._scaled(right), "y_lengths": right.lengths}
+            return self.amplitude * signature_kernel(self._scaled(left), **settings)
         features = self._all_features(left)
         gram = features @ (features if right is None else self._all_features(right)).T
         if self.normalized:

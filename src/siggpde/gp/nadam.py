@@ -56,13 +56,11 @@ class Nadam:
     def advance(self) -> Rates:
         """Begins the next step, in which every parameter is to be updated once."""
         self.steps += 1
-        t = self.steps
-        momentum = _BETA1 * (1 - 0.5 * 0.96 ** (t * _DECAY))
-        following = _BETA1 * (1 - 0.5 * 0.96 ** ((t + 1) * _DECAY))
+        momentum, following = (_BETA1 * (1 - 0.5 * 0.96 ** (t * _DECAY)) for t in (self.steps, self.steps + 1))
         self.product *= momentum
         of_gradient = self.rate * (1 - momentum) / (1 - self.product)
         of_first = self.rate * following / (1 - self.product * following)
-        return Rates(of_gradient, of_first, 1 - _BETA2**t)
+        return Rates(of_gradient, of_first, 1 - _BETA2**self.steps)
 
     @torch.no_grad()
     def update(self, index: int, gradient: Tensor, rates: Rates) -> None:
