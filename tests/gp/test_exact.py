@@ -180,19 +180,14 @@ def test_some_series_tune_and_all_decide():
     model = whole_gp(2, theta=0.7)
     fit(model, (X, y), Exact(max_tuned=25), seed=1, **QUIET)
     mean, variance, _ = exact_gp(model, X, y, NEW)
-    found_mean, computed = model.predict_f(NEW)
-    assert torch.allclose(found_mean[:, 0], mean, atol=1e-8)
-    assert torch.allclose(computed[:, 0], variance.diagonal(), atol=1e-8)
-    again = whole_gp(2, theta=0.7)
+    for computed, wanted in zip(model.predict_f(NEW), (mean, variance.diagonal()), strict=True):
+        assert torch.allclose(computed[:, 0], wanted, atol=1e-8)
+    again, *others = (whole_gp(2, theta=0.7) for _ in range(7))
     fit(again, (X, y), Exact(max_tuned=25), seed=1, **QUIET)
     assert same_state(model, again)
-    assert len({_noise_tuned_by(seed) for seed in range(6)}) > 1, "others are drawn for other seeds"
-
-
-def _noise_tuned_by(seed: int) -> float:
-    model = whole_gp(2, theta=0.7)
-    fit(model, (X, targets(X)), Exact(max_tuned=10), seed=seed, **QUIET)
-    return model.kernel.amplitude.item()
+    for seed, other in enumerate(others):
+        fit(other, (X, y), Exact(max_tuned=10), seed=seed, **QUIET)
+    assert len({other.kernel.amplitude.item() for other in others}) > 1, "others are drawn for other seeds"
 
 
 def left_out_by_refitting(features: Tensor, targets: Tensor, noise: float) -> Tensor:

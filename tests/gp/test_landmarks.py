@@ -15,7 +15,7 @@ from torch import Tensor
 from helpers.lifted_paths import paths
 from helpers.pretend_device import DEVICE, PretendTensor, pretend_device
 from helpers.random_paths import few, generator, make, modest
-from helpers.small_models import series, targets
+from helpers.small_models import gradients_are_right, series, targets
 from siggpde import (
     LandmarkFeatures,
     NewtonBasis,
@@ -62,23 +62,8 @@ def test_features_are_those_of_the_newton_basis():
 def test_gradients_in_the_parameters_of_the_kernel():
     k, x = kernel("matern32"), paths(2, 5, 5, 2)
     features = LandmarkFeatures(paths(3, 3, 4, 2))
-    names = [name for name, _ in k.named_parameters()]
-    assert "log_static_amplitude" in names
-
-    def tails(*values: torch.Tensor) -> torch.Tensor:
-        return torch.func.functional_call(k, dict(zip(names, values, strict=True)), (x,), {"diag": True}) - (
-            _features(k, names, values, features, x).square().sum(1)
-        )
-
-    assert torch.autograd.gradcheck(tails, [p.detach().clone().requires_grad_() for p in k.parameters()], atol=1e-5)
-
-
-def _features(k: SignatureKernel, names: list[str], values, features: LandmarkFeatures, x: torch.Tensor):
-    parameters = dict(zip(names, values, strict=True))
-    gram = torch.func.functional_call(k, parameters, (features.values,))
-    cross = torch.func.functional_call(k, parameters, (features.values, x))
-    jitter = features.jitter * gram.diagonal().mean() * torch.eye(len(gram)).double()
-    return torch.linalg.solve_triangular(torch.linalg.cholesky(gram + jitter), cross, upper=False).T
+    assert "log_static_amplitude" in dict(k.named_parameters())
+    assert gradients_are_right(k, lambda: features(k, x).tail, atol=1e-5)
 
 
 def test_a_gaussian_process_of_lifted_paths_learns():

@@ -329,9 +329,9 @@ def test_mistakes_are_explained(call, message):
 
 
 def test_gauss_hermite_is_exact_for_polynomials():
-    nodes, weights = gauss_hermite(20)
+    z, weights = gauss_hermite(20)
     moments = [1.0, 0.0, 1.0, 0.0, 3.0, 0.0, 15.0, 0.0, 105.0]
-    assert [(weights * nodes**k).sum().item() for k in range(9)] == pytest.approx(moments, abs=1e-12)
+    assert [(weights * z**k).sum().item() for k in range(9)] == pytest.approx(moments, abs=1e-12)
 
 
 @pytest.mark.parametrize(("points", "dimensions"), [(64, 10), (64, 50), (512, 1000)])

@@ -7,7 +7,18 @@ import torch
 from torch import Tensor
 
 from helpers.random_paths import generator
-from helpers.small_models import QUIET, dense_covariance, disturb, exact_gp, labels, series, small_gp, targets, whole_gp
+from helpers.small_models import (
+    QUIET,
+    dense_covariance,
+    disturb,
+    exact_gp,
+    gradients_are_right,
+    labels,
+    series,
+    small_gp,
+    targets,
+    whole_gp,
+)
 from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Softmax
@@ -58,23 +69,7 @@ def test_minibatch_elbos_average_to_the_whole_one():
 def test_gradients_of_the_elbo_are_those_of_finite_differences():
     x, y = series(4), targets(series(4))
     model = disturb(small_gp(Gaussian(0.3), 5, theta=[0.7, 1.2], tol=1e-13))
-    names = [name for name, _ in model.named_parameters()]
-    values = tuple(p.detach().clone().requires_grad_() for _, p in model.named_parameters())
-
-    def elbo(*parameters: Tensor) -> Tensor:
-        changed = dict(zip(names, parameters, strict=True))
-        return torch.func.functional_call(_Elbo(model), {f"model.{k}": v for k, v in changed.items()}, (x, y))
-
-    assert torch.autograd.gradcheck(elbo, values, rtol=1e-5)
-
-
-class _Elbo(torch.nn.Module):
-    def __init__(self, model: SignatureGP) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        return self.model.elbo(x, y)
+    assert gradients_are_right(model, lambda: model.elbo(x, y), rtol=1e-5)
 
 
 @pytest.mark.parametrize("normalized", [False, True])

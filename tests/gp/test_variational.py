@@ -36,7 +36,7 @@ def dense(q: VariationalGaussian) -> Tensor:
     return (root @ root.mT if q.full else torch.diag_embed(root.square())).expand(q.latents, -1, -1)
 
 
-def own_covariances(q: VariationalGaussian) -> VariationalGaussian:
+def with_separate_covariances(q: VariationalGaussian) -> VariationalGaussian:
     """The same as a shared one, with a covariance for every latent."""
     other = VariationalGaussian(q.latents, q.size, "full", q.mean.dtype)
     with torch.no_grad():
@@ -157,12 +157,12 @@ def test_carried_over_to_other_directions_is_the_dense_marginal(covariance: str)
 @dtypes
 def test_one_covariance_for_all_is_the_same_one_for_each(dtype: torch.dtype):
     shared = somewhere(3, 130, "shared", dtype)
-    full = own_covariances(shared)
+    full = with_separate_covariances(shared)
     assert shared.root.shape == (1, 130, 130) and shared.shared and shared.full and not full.shared
     s = (normal(6, 130, seed=4) / 11).to(dtype)
     with torch.no_grad():
         assert all(torch.equal(one, other) for one, other in zip(shared(s), full(s), strict=True))
-        again = own_covariances(shared.carried_over(torch.eye(130).double()[:50]))
+        again = with_separate_covariances(shared.carried_over(torch.eye(130).double()[:50]))
         assert same_state(again, full.carried_over(torch.eye(130).double()[:50]))
     assert torch.allclose(shared.covariances(s), full.covariances(s), **tolerance(dtype))
     assert shared.kl().item() == pytest.approx(full.kl().item(), rel=1e-6 if dtype == torch.float32 else 1e-13)
@@ -173,7 +173,7 @@ def test_one_covariance_for_all_is_the_same_one_for_each(dtype: torch.dtype):
 
 def test_gradients_of_a_shared_covariance_are_the_sum_of_those_of_each():
     shared = somewhere(3, 6, "shared")
-    full = own_covariances(shared)
+    full = with_separate_covariances(shared)
     s, weights = normal(5, 6, seed=4), normal(5, 3, seed=5)
     for q in (shared, full):
         mean, variance = q(s)

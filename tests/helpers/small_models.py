@@ -1,5 +1,6 @@
 """Small models and data for the tests of Gaussian processes."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -87,6 +88,18 @@ def exact_gp(model: SignatureGP, x: Tensor, y: Tensor, new: Tensor) -> tuple[Ten
         zero = torch.zeros(len(x), dtype=torch.float64)
         evidence = torch.distributions.MultivariateNormal(zero, noisy).log_prob(y.double())
     return mean, covariance, float(evidence)
+
+
+def gradients_are_right(module: torch.nn.Module, function: Callable[[], Tensor], **options: float) -> bool:
+    """Whether the gradients of `function()` in the module's parameters are those of finite differences."""
+    container = torch.nn.ModuleDict({"module": module})
+    container.forward = function
+    names, values = zip(*container.named_parameters(), strict=True)
+
+    def called(*parameters: Tensor) -> Tensor:
+        return torch.func.functional_call(container, dict(zip(names, parameters, strict=True)), ())
+
+    return torch.autograd.gradcheck(called, [value.detach().clone().requires_grad_() for value in values], **options)
 
 
 def same_state(one: torch.nn.Module, other: torch.nn.Module) -> bool:
