@@ -61,52 +61,53 @@ def test_rows_are_computed_once(tmp_path: Path):
 
 def test_every_block_is_reported(tmp_path: Path):
     steps: list[None] = []
-    row_file(tmp_path).filled(numbers, lambda: steps.append(None))
-    row_file(tmp_path).filled(numbers, lambda: steps.append(None))
+    for _ in range(2):
+        row_file(tmp_path).filled(numbers, lambda: steps.append(None))
     assert len(steps) == 12
 
 
-@settings(max_examples=30, deadline=None)
-@given(place=st.integers(0, N * COUNT * 4 - 1), bit=st.integers(0, 7))
-def test_a_changed_bit_makes_its_block_be_computed_again(
-    tmp_path_factory: pytest.TempPathFactory, place: int, bit: int
+damages = settings(max_examples=30, deadline=None)
+
+
+@damages
+@given(place=st.integers(0, N * COUNT * 4 - 1), bit=st.none() | st.integers(0, 7))
+def test_what_was_changed_or_cut_off_is_computed_again(
+    tmp_path_factory: pytest.TempPathFactory, place: int, bit: int | None
 ):
-    folder = tmp_path_factory.mktemp("cache")
-    check(folder)
-    content = bytearray((folder / "key.rows").read_bytes())
-    content[place] ^= 1 << bit
-    (folder / "key.rows").write_bytes(content)
-    assert check(folder) == [place // (BLOCK * COUNT * 4)]
-    assert check(folder) == []
+    """Where a bit is changed only its block is; where the file is cut all blocks from there on are."""
+    rows = tmp_path_factory.mktemp("cache") / "key.rows"
+    check(rows.parent)
+    block = place // (BLOCK * COUNT * 4)
+    if bit is None:
+        os.truncate(rows, place)
+    else:
+        content = bytearray(rows.read_bytes())
+        content[place] ^= 1 << bit
+        rows.write_bytes(content)
+    assert check(rows.parent) == (list(range(block, 6)) if bit is None else [block])
+    assert check(rows.parent) == []
 
 
-@settings(max_examples=30, deadline=None)
-@given(size=st.integers(0, N * COUNT * 4 - 1))
-def test_what_was_cut_off_is_computed_again(tmp_path_factory: pytest.TempPathFactory, size: int):
-    folder = tmp_path_factory.mktemp("cache")
-    check(folder)
-    os.truncate(folder / "key.rows", size)
-    assert check(folder) == list(range(size // (BLOCK * COUNT * 4), 6))
-
-
-@settings(max_examples=40, deadline=None)
+@damages
 @given(size=st.integers(0, 400))
 def test_a_journal_cut_anywhere_is_gone_on_with(tmp_path_factory: pytest.TempPathFactory, size: int):
-    folder = tmp_path_factory.mktemp("cache")
-    check(folder)
-    journal = folder / "key.journal"
-    size = min(size, journal.stat().st_size)
-    os.truncate(journal, size)
-    missing = check(folder)
-    kept = 6 - len(missing)
-    assert missing == list(range(kept, 6))
-    assert check(folder) == []
+    journal = tmp_path_factory.mktemp("cache") / "key.journal"
+    check(journal.parent)
+    os.truncate(journal, min(size, journal.stat().st_size))
+    missing = check(journal.parent)
+    assert missing == list(range(6 - len(missing), 6))
+    assert check(journal.parent) == []
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense\n", b'{"format": 99}\n', b"\x00\xff"])
-def test_a_journal_of_something_else_starts_anew(tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture):
+@pytest.mark.parametrize("content", [None, b"", b"nonsense\n", b'{"format": 99}\n', b"\x00\xff"])
+def test_without_rows_or_their_journal_all_starts_anew(
+    tmp_path: Path, content: bytes | None, caplog: pytest.LogCaptureFixture
+):
     check(tmp_path)
-    (tmp_path / "key.journal").write_bytes(content)
+    if content is None:
+        (tmp_path / "key.rows").unlink()
+    else:
+        (tmp_path / "key.journal").write_bytes(content)
     assert check(tmp_path) == [0, 1, 2, 3, 4, 5]
     assert ("is damaged" in caplog.text) == bool(content)
 
@@ -117,12 +118,6 @@ def test_lines_that_say_nothing_are_passed_over(tmp_path: Path, line: str):
     with (tmp_path / "key.journal").open("a") as journal:
         journal.write(line + "\n")
     assert check(tmp_path) == []
-
-
-def test_missing_rows_are_computed_again(tmp_path: Path):
-    check(tmp_path)
-    (tmp_path / "key.rows").unlink()
-    assert check(tmp_path) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_failing_computation_leaves_what_was_reached(tmp_path: Path):

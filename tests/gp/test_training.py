@@ -95,6 +95,12 @@ def test_the_history_says_what_happened(tmp_path: Path):
     assert again == history and str(again) == str(history) and "NaturalGradients: set-up" in str(history)
 
 
+def test_an_exact_fit_changes_only_the_model():
+    x, y, state = X.clone(), targets(X), torch.get_rng_state()
+    fit(small_gp(Gaussian(), 7), (x, y), Exact(), **QUIET)
+    assert torch.equal(x, X) and torch.equal(y, targets(X)) and torch.equal(state, torch.get_rng_state())
+
+
 @schedules
 def test_the_same_seed_gives_bitwise_the_same_and_the_global_generator_is_left_alone(schedule: Any):
     state = torch.get_rng_state()
