@@ -1,11 +1,8 @@
 """Training series during a fit: signatures computed once (`SignatureCache`), or paths alone (`PathStore`).
 
 With channel scales theta, S_theta = S * exp(counts @ log(theta / reference)): when theta moves, the stored signatures
-of the paths at the reference scales are rescaled word by word, never computed again. k(X, X) is computed again only
-while theta moves.
-
-In a folder that is kept, signatures are found again by the next fit of the same paths: the file is named after a hash
-of the paths, the words, the reference scales and the number type.
+of the paths at the reference scales are rescaled word by word; only k(X, X) is computed again. A file that is kept is
+named after a hash of paths, words, reference scales and number type, by which the next fit of the same paths knows it.
 """
 
 from __future__ import annotations

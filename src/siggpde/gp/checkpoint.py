@@ -38,12 +38,8 @@ def describe(model: AnyGP) -> tuple[Any, ...]:
         given = {"name": str(likelihood)}
     learnable = {*likelihood.calibrated, *(name.removeprefix("log_") for name in learned)}
     fixed = {key: value for key, value in given.items() if key not in learnable}
-    return (
-        _settings_of(kernel),
-        _settings_of(features),
-        (type(likelihood).__name__, fixed, learned),
-        (model.variational.covariance, str(model.dtype)),
-    )
+    q = model.variational.covariance, str(model.dtype)
+    return _settings_of(kernel), _settings_of(features), (type(likelihood).__name__, fixed, learned), q
 
 
 def _settings_of(part: Any) -> tuple[Any, ...]:

@@ -159,12 +159,12 @@ class ExactPosterior(Phase[ExactState]):
             if self.schedule.tune:
                 self._tune(trainer)
             self.state.tuned = True
-            return None
-        if self.state.root is None:
+        elif self.state.root is None:
             self._solve(trainer)
-            return None
-        self._score(trainer)
-        return "exact"
+        else:
+            self._score(trainer)
+            return "exact"
+        return None
 
     def _tune(self, trainer: Trainer) -> None:
         """Noise and amplitude with the best leave-one-out predictions of a regression on the features."""

@@ -98,9 +98,8 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
     def elbo(self, x: inputs.Series, y: Any, *, total: int | None = None, lengths: Lengths = None) -> Tensor:
         """The evidence lower bound; for a minibatch of `total` series, an unbiased estimate of the whole one.
 
-        This is the ELBO of the paper, in which C_uu = I leaves nothing to invert.
-
-        x (n, length, channels), y (n,) as the likelihood wants it. Gradients flow to all parameters.
+        This is the ELBO of the paper, in which C_uu = I leaves nothing to invert, of x (n, length, channels) and y (n,)
+        as the likelihood wants it. Gradients flow to all parameters.
         """
         return self.elbo_of(self.project(x, lengths=lengths), self.targets(y), total)
 
@@ -117,9 +116,7 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
     def predict_f(
         self, x: inputs.Series, *, full_cov: bool = False, lengths: Lengths = None, chunk: int = 1024
     ) -> tuple[Tensor, Tensor]:
-        """Mean (n, latents) and variance (n, latents) of the latent functions, `chunk` series at a time.
-
-        They are the mu and nu of the paper.
+        """Mean mu and variance nu of the paper's latent functions, two (n, latents), `chunk` series at a time.
 
         `full_cov=True` gives covariances (latents, n, n) instead of variances, for at most 5000 series.
         """

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -116,8 +115,7 @@ def in_batches(projection: Projection, y: Tensor) -> list[Batch]:
     return [(projection[rows], y[rows]) for rows in parts]
 
 
-@dataclass
-class Statistics:
+class Statistics(NamedTuple):
     """At the present q(u): the expected log likelihood, summed over the `series` of a batch on all ranks, and the
     sites of those that are here."""
 

@@ -202,17 +202,15 @@ def lower_products(left: Tensor, right: Tensor, buffer: Tensor) -> Iterator[tupl
 
 def pack_upper(matrices: Tensor) -> Tensor:
     """The upper triangles of (C, M, M), a row after the other, (C, M (M + 1) / 2)."""
-    size = matrices.shape[1]
-    return torch.cat([matrices[:, row, row:] for row in range(size)], dim=1)
+    rows, columns = torch.triu_indices(*matrices.shape[1:], device=matrices.device)
+    return matrices[:, rows, columns]
 
 
 def unpack_upper(packed: Tensor, size: int) -> Tensor:
     """The way back, (C, M, M), with zeros below the diagonal."""
     matrices = packed.new_zeros(len(packed), size, size)
-    start = 0
-    for row in range(size):
-        matrices[:, row, row:] = packed[:, start : start + size - row]
-        start += size - row
+    rows, columns = torch.triu_indices(size, size, device=packed.device)
+    matrices[:, rows, columns] = packed
     return matrices
 
 

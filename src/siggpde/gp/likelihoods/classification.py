@@ -145,8 +145,8 @@ class Softmax(Classification):
         self.latents = classes
         self.points = default_points(classes) if points is None else points
         self.predict_points, self.seed = predict_points, seed
-        self.register_buffer("_train_points", _columns(self.points, classes, seed), persistent=False)
-        self.register_buffer("_predict_points", _columns(predict_points, classes, seed), persistent=False)
+        for name, count in (("_train_points", self.points), ("_predict_points", predict_points)):
+            self.register_buffer(name, sobol_normal(count, classes, seed).T.contiguous(), persistent=False)
 
     def _expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
         entropy: Any = _ExpectedLogSumExp.apply(mean, deviation(variance), self._train_points.to(mean))
@@ -205,10 +205,6 @@ class _ExpectedLogSumExp(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         by_mean, by_s = ctx.saved_tensors[0] * grad[:, None]
         return by_mean, by_s, None
-
-
-def _columns(points: int, classes: int, seed: int) -> Tensor:
-    return sobol_normal(points, classes, seed).T.contiguous()
 
 
 def _chosen(values: Tensor, y: Tensor) -> Tensor:
