@@ -103,17 +103,9 @@ class Trainer:
 
     def record(self, phase: str, **values: Any) -> None:
         """Appends a `Record` with these values and the present hyperparameters to the History."""
-        kernel = self.model.kernel
-        self.history.records.append(
-            Record(
-                phase=phase,
-                iteration=self.iteration,
-                seconds=self.seconds,
-                theta=kernel.theta.tolist(),
-                amplitude=float(kernel.amplitude.detach()),
-                **values,
-            )
-        )
+        theta, amplitude = self.model.kernel.theta.tolist(), float(self.model.kernel.amplitude.detach())
+        record = Record(phase, self.iteration, self.seconds, theta=theta, amplitude=amplitude, **values)
+        self.history.records.append(record)
 
     @torch.no_grad()
     def choose_features(self, count: int) -> None:
