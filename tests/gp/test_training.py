@@ -26,7 +26,7 @@ from siggpde.gp.checkpoint import write_whole
 from siggpde.gp.likelihoods import Gaussian, Softmax
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.phases import LearnHyperparameters, NadamPhase, SettleQ
-from siggpde.gp.trainer import Trainer, split_rows
+from siggpde.gp.trainer import Minibatches, Trainer, split_rows
 from siggpde.gp.training import _warn_if_diverged
 from siggpde.series import SeriesBatch
 from siggpde.training import Exact, History, NaturalGradients, PaperSchedule, Record, fit
@@ -154,6 +154,14 @@ def test_the_split_is_stratified_and_disjoint(n: int, share: float):
     regression = split_rows(share, y.double(), False, generator(0))
     assert len(regression[1]) == int(share * n + 1e-9)
     assert not torch.equal(split_rows(share, y, True, generator(1))[1], valid)
+
+
+def test_minibatches_take_every_series_once_before_any_again():
+    rows, minibatches = torch.arange(10, 17), Minibatches(generator(0))
+    drawn = [minibatches.next(rows, 3) for _ in range(14)]
+    assert all(len(set(batch.tolist())) == 3 for batch in drawn)
+    assert all(torch.equal(whole.sort().values, rows) for whole in torch.cat(drawn).split(7))
+    assert torch.equal(minibatches.next(rows, 20).sort().values, rows)
 
 
 def test_splits_that_are_given_and_splits_that_are_not_made():
