@@ -14,7 +14,7 @@ from rich.table import Table
 from siggpde.cli import options
 from siggpde.cli.console import WrongCall, check_output_file, column_table, print_result, write_json
 from siggpde.cli.fit import choose_task
-from siggpde.cli.options import NOT_GIVEN, ReadOptions
+from siggpde.cli.options import ReadOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,7 @@ _WITH_ERROR = ("accuracy", "nlpp", "rmse", "nlpd")
 _split = partial(options.option, rich_help_panel="Training and test series")
 
 
-@options.reads_data
+@options.command
 def compare(
     data: options.Data,
     test: Annotated[
@@ -57,7 +57,8 @@ def compare(
     seed: options.Seed = 0,
     jobs: Annotated[int, options.option("Threads; -1 is one per core.", "N")] = 1,
     output: Annotated[Path | None, options.option("Write the results to this file as well.", "FILE.json")] = None,
-    read_options: options.ReadOptions = options.NOT_GIVEN,
+    *,
+    read_options: ReadOptions,
     groups: options.Groups = None,
     groups_by_time: options.GroupsByTime = None,
     force: options.Force = False,
@@ -179,7 +180,7 @@ def _joined(
         y = y.astype(float)
     if test is None:
         return series.X, y, len(series)
-    other = read_series(test, NOT_GIVEN, "test", options_to_remember(series, read_options))
+    other = read_series(test, ReadOptions(), "test", options_to_remember(series, read_options))
     labels = require_labels(test, other)
     if other.n_channels != series.n_channels:
         raise WrongCall(f"{test} has {other.n_channels} channels, but the series to learn from {series.n_channels}")

@@ -9,14 +9,14 @@ from siggpde.cli import options
 from siggpde.cli.console import print_result, summary_table
 
 
-@options.reads_data
+@options.command
 def drift(
     reference: Annotated[str, options.argument("Reference series, such as those of the fit.", "REFERENCE")],
     data: options.Data,
+    read_options: options.ReadOptions,
     permutations: Annotated[int, options.option("The smallest p-value is 1 / (N + 1).", "N", min=1)] = 1000,
     max_series: Annotated[int, options.option("Draw N series from a larger set.", "N", min=2)] = 500,
     seed: options.Seed = 0,
-    read_options: options.ReadOptions = options.NOT_GIVEN,
     as_json: options.AsJson = False,
 ) -> None:
     """Test whether the series of DATA come from the same source as those of REFERENCE; labels are not needed.

@@ -29,13 +29,14 @@ _SHARES = (0.5, 0.8, 0.9, 1.0)  # of series, the surest, at which the share of w
 _LEVEL = 0.9  # of prediction sets
 
 
-@options.uses_model
+@options.command
 def evaluate(
-    call: options.ModelCall,
     output: Annotated[Path | None, options.option("Write the figures to this file as well.", "FILE.json")] = None,
     report: Annotated[
         Path | None, options.option("Write a report as well, by default report.html.", "[FILE.html]")
     ] = None,
+    *,
+    call: options.ModelCall,
 ) -> None:
     """Judge a model on labelled series: its accuracy, and the calibration of its probabilities."""
     check_output_file(output, call.force, (".json",))

@@ -36,9 +36,8 @@ _PARTS = (
 )
 
 
-@options.uses_model
+@options.command
 def explain(
-    call: options.ModelCall,
     top: Annotated[int, options.option("The number of words to show.", "N", min=1)] = 10,
     number: Annotated[
         int | None, options.option("Explain the prediction of this series, counted from 0.", "N", min=0)
@@ -49,6 +48,8 @@ def explain(
     plot: Annotated[
         Path | None, options.option("Draw the importance, or with --number the series.", "FILE.png")
     ] = None,
+    *,
+    call: options.ModelCall,
 ) -> None:
     """Show the importance of channels, time regions, scales of windows, words and views, overall and for each class.
 

@@ -51,11 +51,11 @@ _SUFFIX = ".checkpoint"
 _CHECKPOINT_FILES = re.compile(rf"member-\d+\.pt({PART_SUFFIX})?")
 
 
-@options.reads_data
+@options.command
 def fit(
     data: options.Data,
     output: Annotated[Path, option("The folder to save the model in.", "MODEL")],
-    read_options: options.ReadOptions = options.NOT_GIVEN,
+    read_options: options.ReadOptions,
     groups: options.Groups = None,
     groups_by_time: options.GroupsByTime = None,
     sample_weight: options.SampleWeight = None,

@@ -6,23 +6,17 @@ import csv
 import functools
 import inspect
 import tomllib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, is_dataclass, replace
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
 from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging
 
 Format = Literal["ts", "arff", "npz", "npy", "csv", "parquet"]
-
-
-def _verbose(wanted: bool) -> bool:
-    if wanted:
-        set_up_logging(True)
-    return wanted
 
 
 def option(help: str, metavar: str | None = None, name: str | None = None, **more: Any) -> Any:
@@ -53,49 +47,36 @@ Jobs = Annotated[int | None, option("Threads; -1 is one per core. The default is
 Force = Annotated[bool, option("Overwrite existing files.", name="--force")]
 AsJson = Annotated[bool, option("Print JSON.", name="--json")]
 
-_VERBOSE = Annotated[bool, typer.Option("--verbose", "-v", callback=_verbose, help="Log more, on stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log more, on stderr.")]
+
 _ROW_A_POINT, _ROW_A_SERIES = "Tables with one row per point: ", "Tables with one row per series: "
 _SERIES = f"{_ROW_A_POINT}the column that identifies the series. Without it, a row is a series."
+_IDS = f"{_ROW_A_SERIES}ids, which are written next to the predictions."
 _PART = "For data with both parts; by default fit and compare read train, others test."
-_READ_PARAMETERS: dict[str, Any] = {
-    "target": Annotated[str | None, _reading("The labels, or the numbers to predict.", "COLUMN")],
-    "series": Annotated[str | None, _reading(_SERIES, "COLUMN")],
-    "id": Annotated[str | None, _reading(f"{_ROW_A_SERIES}ids, which are written next to the predictions.", "COLUMN")],
-    "time": Annotated[str | None, _reading(f"{_ROW_A_POINT}times, as numbers or dates.", "COLUMN")],
-    "channels": Annotated[str | None, _reading("Tables: the columns to read; by default all of numbers.", "A,B")],
-    "ignore": Annotated[str | None, _reading("Tables: the columns to leave out.", "A,B")],
-    "separator": Annotated[str | None, _reading("CSV: the mark between cells; by default it is guessed.", "MARK")],
-    "part": Annotated[Literal["train", "test"] | None, _reading(_PART)],
-    "format": Annotated[Format | None, _reading("The format, if the suffix does not say it: csv, ...", "SUFFIX")],
-}
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How DATA is read; None for an option that was not given."""
+    """How DATA is read; None for an option that was not given. The last three are options of few commands."""
 
-    target: str | None = None
-    series: str | None = None
-    id: str | None = None
-    time: str | None = None
-    channels: list[str] | None = None
-    ignore: list[str] | None = None
-    separator: str | None = None
-    part: str | None = None
-    format: str | None = None
+    target: Annotated[str | None, _reading("The labels, or the numbers to predict.", "COLUMN")] = None
+    series: Annotated[str | None, _reading(_SERIES, "COLUMN")] = None
+    id: Annotated[str | None, _reading(_IDS, "COLUMN")] = None
+    time: Annotated[str | None, _reading(f"{_ROW_A_POINT}times, as numbers or dates.", "COLUMN")] = None
+    channels: Annotated[str | None, _reading("Tables: the columns to read; by default all of numbers.", "A,B")] = None
+    ignore: Annotated[str | None, _reading("Tables: the columns to leave out.", "A,B")] = None
+    separator: Annotated[str | None, _reading("CSV: the mark between cells; by default it is guessed.", "MARK")] = None
+    part: Annotated[Literal["train", "test"] | None, _reading(_PART)] = None
+    format: Annotated[Format | None, _reading("The format, if the suffix does not say it: csv, ...", "SUFFIX")] = None
     groups: str | None = None
     sample_weight: str | None = None
     groups_by_time: str | None = None
 
-    @staticmethod
-    def from_command_line(values: dict[str, Any]) -> ReadOptions:
-        """Returns the options from the values of the parameters that `reads_data` adds to a command."""
-        lists = {name: split_names(values[name], f"--{name}") for name in ("channels", "ignore")}
-        return ReadOptions(**{**values, **lists})
-
     def given(self) -> dict[str, Any]:
         """Returns the options of reading that were given; groups by time are computed after reading."""
-        return {key: value for key, value in asdict(self).items() if value is not None and key != "groups_by_time"}
+        names = {name: split_names(getattr(self, name), f"--{name}") for name in ("channels", "ignore")}
+        options = {**vars(self), **names, "groups_by_time": None}
+        return {key: value for key, value in options.items() if value is not None}
 
     def with_groups(
         self, groups: str | None, groups_by_time: str | None = None, sample_weight: str | None = None
@@ -106,61 +87,57 @@ class ReadOptions:
         return replace(self, groups=groups, groups_by_time=groups_by_time, sample_weight=sample_weight)
 
 
-NOT_GIVEN = ReadOptions()
-
-
 @dataclass(frozen=True)
 class ModelCall:
     """MODEL and DATA of a command that uses a model, and the options that all these commands have."""
 
     model: Model
     data: Data
-    read_options: ReadOptions = NOT_GIVEN
+    read_options: ReadOptions
     device: Device = "cpu"
     jobs: Jobs = None
     force: Force = False
     as_json: AsJson = False
 
 
-def reads_data(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorates a command with a parameter `read_options`: on the command line it has the options of `ReadOptions`.
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Decorates a command, whose parameters may be dataclasses: their fields are options on the command line.
 
-    Typer takes the options of a command from its signature, so in that of the decorated command parameters for these
-    options replace `read_options`, and --verbose comes last. Expected errors are printed as one line.
+    Typer takes the options of a command from its signature, so in that of the decorated command the fields replace
+    the dataclass, and --verbose comes last. Expected errors are printed as one line.
     """
 
-    def parameter(name: str, annotation: Any, default: Any = None) -> Parameter:
-        return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
-
-    reading = [parameter(name, annotation) for name, annotation in _READ_PARAMETERS.items()]
-    parameters: list[Parameter] = []
-    for declared in inspect.signature(command, eval_str=True).parameters.values():
-        parameters += reading if declared.name == "read_options" else [declared]
-    parameters.append(parameter("verbose", _VERBOSE, False))
-
-    @functools.wraps(command)
+    @functools.wraps(function)
     def decorated(verbose: bool, **values: Any) -> None:
+        if verbose:
+            set_up_logging(True)
         with one_line_errors():
-            read_options = ReadOptions.from_command_line({name: values.pop(name) for name in _READ_PARAMETERS})
-            command(read_options=read_options, **values)
+            function(**_arguments(function, values))
 
+    parameters = [*_options(function), Parameter("verbose", Parameter.KEYWORD_ONLY, default=False, annotation=Verbose)]
     vars(decorated)["__signature__"] = inspect.Signature(parameters)
     decorated.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return decorated
 
 
-def uses_model(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorates a command whose first parameter is a `ModelCall`: on the command line it has all of its options."""
-    first, *more = inspect.signature(command, eval_str=True).parameters.values()
-    model, data, *common = inspect.signature(first.annotation, eval_str=True).parameters.values()
+def _options(function: Callable[..., Any]) -> Iterator[Parameter]:
+    """Returns the parameters of a function that are on the command line, also those that are fields of dataclasses."""
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        if inspect.isclass(parameter.annotation) and is_dataclass(parameter.annotation):
+            yield from _options(parameter.annotation)
+        elif get_origin(parameter.annotation) is Annotated:
+            yield parameter.replace(kind=Parameter.KEYWORD_ONLY)
 
-    @functools.wraps(command)
-    def decorated(**values: Any) -> None:
-        shared = {parameter.name: values.pop(parameter.name) for parameter in (model, data, *common)}
-        command(ModelCall(**shared), **values)
 
-    vars(decorated)["__signature__"] = inspect.Signature([model, data, *more, *common])
-    return reads_data(decorated)
+def _arguments(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a function, in dataclasses where it has them, from the values on the command line."""
+    arguments = {}
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        if inspect.isclass(parameter.annotation) and is_dataclass(parameter.annotation):
+            arguments[name] = parameter.annotation(**_arguments(parameter.annotation, values))
+        elif name in values:
+            arguments[name] = values[name]
+    return arguments
 
 
 def split_names(text: str | None, option: str) -> list[str] | None:

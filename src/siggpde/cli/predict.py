@@ -26,9 +26,8 @@ log = logging.getLogger(__name__)
 _ON_ERROR = "A series that cannot be predicted stops the command (fail), or has an empty row with the reason (skip)."
 
 
-@options.uses_model
+@options.command
 def predict(
-    call: options.ModelCall,
     output: Annotated[
         Path | None, options.option("A .csv, .parquet or .json file; without it CSV is printed.", "FILE")
     ] = None,
@@ -45,6 +44,8 @@ def predict(
     resume: Annotated[
         bool, options.option("Continue interrupted predictions (.npy or .parquet to .parquet).", name="--resume")
     ] = False,
+    *,
+    call: options.ModelCall,
 ) -> None:
     """Predict new series: a class and its probabilities, or a number and its interval; and the novelty of each series.
 

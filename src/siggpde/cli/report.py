@@ -47,21 +47,32 @@ def _is_page(argument: str) -> bool:
     return name.endswith(SUFFIXES) or (name.endswith(_OTHER_PAGES) and not Path(argument).exists())
 
 
-@options.uses_model
-def report(
-    call: options.ModelCall,
-    output: Annotated[Path, options.option("The file to write.", "FILE.html")] = Path(DEFAULT_PAGE),
-    title: Annotated[str | None, options.option("The title; by default the names of model and data.", "TEXT")] = None,
+@dataclass(frozen=True)
+class PageSettings:
+    """Options of a page that its own command has; other commands write it with the defaults."""
+
+    title: Annotated[str | None, options.option("The title; by default the names of model and data.", "TEXT")] = None
     explained: Annotated[
         int, options.option("Explain the N most uncertain, most surprising and most novel series.", "N", min=0)
-    ] = 2,
+    ] = 2
+    seed: options.Seed = 0
+
+
+_DEFAULTS = PageSettings()
+
+
+@options.command
+def report(
+    output: Annotated[Path, options.option("The file to write.", "FILE.html")] = Path(DEFAULT_PAGE),
+    *,
+    settings: PageSettings,
     labels: Annotated[
         bool, options.option("Whether DATA has labels, to judge the predictions by.", name="--labels/--no-labels")
     ] = True,
     groups: Annotated[
         str | None, options.option("The group of each series, such as a person; each is judged.", "COLUMN")
     ] = None,
-    seed: options.Seed = 0,
+    call: options.ModelCall,
 ) -> None:
     """Write a report on a model and DATA: the series, the model, its accuracy, its evidence, and series to look at.
 
@@ -73,21 +84,9 @@ def report(
     estimator = open_model(call)
     call = replace(call, read_options=call.read_options.with_groups(groups))
     series = series_for(estimator, call, labels=labels, training=groups is not None)
-    write_page(estimator, series, output, call, PageSettings(title, explained, seed))
+    write_page(estimator, series, output, call, settings)
     if call.as_json:
         print_result({"report": str(output)}, True, list)
-
-
-@dataclass(frozen=True)
-class PageSettings:
-    """The title of a page, None for that of model and data; how many series of a kind are explained; and the seed."""
-
-    title: str | None = None
-    explained: int = 2
-    seed: int = 0
-
-
-_DEFAULTS = PageSettings()
 
 
 def write_page(
