@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.cli_data import LONG, long_table, run, write
+from helpers.cli_data import LONG, long_table, run, succeed, write
 from siggpde_paper.compare import METHODS, ours
 from siggpde_paper.compare.methods import Method
 
@@ -34,8 +34,7 @@ def table(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("without_peers")
 def test_folds_without_peers(table: Path, tmp_path: Path):
     output = tmp_path / "figures.json"
-    result = run("compare", table, *KINDS, "--json", "--output", output)
-    assert result.exit_code == 0, result.output
+    result = succeed("compare", table, *KINDS, "--json", "--output", output)
     results = json.loads(result.stdout)
     assert json.loads(output.read_text()) == results
     assert [entry["name"] for entry in results["methods"]] == ["siggpde", "constant"]
@@ -62,8 +61,7 @@ def test_the_table_has_methods_figures_and_seconds(table: Path):
 @pytest.mark.usefixtures("without_peers")
 def test_numbers_are_compared_on_a_file_of_their_own(table: Path, tmp_path: Path):
     test = write(long_table(12, seed=1), tmp_path / "test.csv")
-    result = run("compare", table, "--target", "size", *LONG, "--test", test, "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed("compare", table, "--target", "size", *LONG, "--test", test, "--json")
     results = json.loads(result.stdout)
     assert results["task"] == "regression" and results["splits"] == [{"train": 30, "test": 12, "seed": 0}]
     assert {"rmse", "mae", "nlpd", "coverage", "cpu_fit", "cpu_predict"} <= set(results["methods"][0]["mean"])
@@ -75,8 +73,7 @@ def test_numbers_are_compared_on_a_file_of_their_own(table: Path, tmp_path: Path
 @pytest.mark.slow
 def test_a_peer_on_short_series(table: Path):
     pytest.importorskip("aeon", reason="MiniRocket is aeon's")
-    result = run("compare", table, *KINDS, "--methods", "siggpde,minirocket", "--folds", "2", "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed("compare", table, *KINDS, "--methods", "siggpde,minirocket", "--folds", "2", "--json")
     results = json.loads(result.stdout)
     assert [entry["name"] for entry in results["methods"]] == ["siggpde", "minirocket"] and not results["not_installed"]
     assert results["methods"][1]["mean"]["accuracy"] > 0.7
@@ -87,8 +84,7 @@ def test_a_peer_that_fails_leaves_the_others(table: Path, monkeypatch: pytest.Mo
         raise ValueError("kernels are longer than the series")
 
     monkeypatch.setitem(METHODS, "minirocket", Method("minirocket", "MiniRocket", fails, None, "numpy"))
-    result = run("compare", table, *KINDS, "--methods", "minirocket,constant", "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed("compare", table, *KINDS, "--methods", "minirocket,constant", "--json")
     failed, constant = json.loads(result.stdout)["methods"]
     assert failed["failed"] == "kernels are longer than the series" and "mean" in constant
     assert "failed" in run("compare", table, *KINDS, "--methods", "minirocket,constant").stdout

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import siggpde
-from helpers.cli_data import LONG, command, long_table, run, weights, write
+from helpers.cli_data import LONG, command, long_table, run, succeed, weights, write
 from helpers.small_estimators import classifier, regressor, rising
 from siggpde.cli import app, options
 from siggpde.io.formats import FORMATS, READ_OPTIONS
@@ -104,9 +104,9 @@ def test_the_path_and_the_space_are_named_and_the_fit_goes_on_with_more_space(me
     assert last.startswith(f"Error: [Errno 27] File too large: {tmp_path / where}")
     assert " MB, and its disk has " in last and "make room there" in last
     assert not list(tmp_path.rglob("*.part")) and not (model / "model.json").exists()
-    assert run(*arguments, "--resume").exit_code == 0
+    succeed(*arguments, "--resume")
     whole = tmp_path / "whole"
-    assert run("fit", data, "--output", whole, *settings).exit_code == 0
+    succeed("fit", data, "--output", whole, *settings)
     assert weights(model) == weights(whole)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, long_table, run, write
+from helpers.cli_data import FAST, long_table, run, succeed, write
 from siggpde.cli.data import check_values
 from siggpde.io import SeriesData
 
@@ -28,8 +28,7 @@ def wide_table(count: int = 24, seed: int = 0) -> pl.DataFrame:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wide")
     path = write(wide_table(), folder / "train.csv")
-    result = run("fit", path, "--output", folder / "model", "--target", "kind", "--id", "case", *FAST)
-    assert result.exit_code == 0, result.output
+    result = succeed("fit", path, "--output", folder / "model", "--target", "kind", "--id", "case", *FAST)
     assert result.stderr.startswith("read 24 series, 2 channels x, y, 8 points, label kind\n")
     return folder / "model"
 
@@ -40,8 +39,7 @@ def test_ids_of_a_wide_table_stand_beside_its_predictions(model: Path, tmp_path:
     table = wide_table(6, seed=3).drop("kind")
     path = tmp_path / f"new.{suffix}"
     table.write_csv(path) if suffix == "csv" else table.write_parquet(path)
-    result = run("predict", model, path, *(() if output is None else ("--output", tmp_path / output)))
-    assert result.exit_code == 0, result.output
+    result = succeed("predict", model, path, *(() if output is None else ("--output", tmp_path / output)))
     text = {"id": pl.String}
     if output == "out.parquet":
         table = pl.read_parquet(tmp_path / output)
@@ -52,8 +50,7 @@ def test_ids_of_a_wide_table_stand_beside_its_predictions(model: Path, tmp_path:
 
 
 def test_files_without_the_ids_get_numbers(model: Path, tmp_path: Path):
-    result = run("predict", model, write(wide_table(3).drop("case", "kind"), tmp_path / "new.csv"))
-    assert result.exit_code == 0, result.output
+    result = succeed("predict", model, write(wide_table(3).drop("case", "kind"), tmp_path / "new.csv"))
     assert pl.read_csv(io.StringIO(result.stdout))["id"].to_list() == [0, 1, 2]
 
 

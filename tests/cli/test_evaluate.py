@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.cli_data import FAST, LONG, long_table, run, write
+from helpers.cli_data import FAST, LONG, long_table, run, succeed, write
 
 
 def test_classes_are_judged(models: Path, tmp_path: Path):
     output = tmp_path / "figures.json"
-    result = run("evaluate", models / "kinds", models / "test.csv", "--json", "--output", output)
-    assert result.exit_code == 0, result.output
+    result = succeed("evaluate", models / "kinds", models / "test.csv", "--json", "--output", output)
     values = json.loads(result.stdout)
     assert json.loads(output.read_text()) == values
     rows = list(csv.DictReader(io.StringIO(run("predict", models / "kinds", models / "test.csv").stdout)))
@@ -48,7 +47,7 @@ def test_labels_that_the_model_has_never_seen(models: Path, tmp_path: Path):
     path = write(long_table(4, labels=("green", "blue")), tmp_path / "green.csv")
     result = run("evaluate", models / "kinds", path)
     assert result.exit_code == 1 and "green" in result.stderr
-    assert run("predict", models / "kinds", path).exit_code == 0
+    succeed("predict", models / "kinds", path)
     bare = write(long_table(4).drop("kind"), tmp_path / "bare.csv")
     result = run("evaluate", models / "kinds", bare)
     assert result.exit_code == 1 and "no column 'kind' for --target" in result.stderr
@@ -56,16 +55,15 @@ def test_labels_that_the_model_has_never_seen(models: Path, tmp_path: Path):
 
 def test_words_that_look_like_numbers_are_still_the_words_of_the_fit(tmp_path: Path):
     train = write(long_table(30, labels=("1", "2", "x")), tmp_path / "train.csv")
-    assert run("fit", train, "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST).exit_code == 0
+    succeed("fit", train, "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST)
     test = write(long_table(9, labels=("1", "2")), tmp_path / "test.csv")
-    result = run("evaluate", tmp_path / "m", test, "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed("evaluate", tmp_path / "m", test, "--json")
     assert json.loads(result.stdout)["classes"] == ["1", "2", "x"]
 
 
 def test_many_classes_are_shown_by_their_mistakes(tmp_path: Path):
     names = tuple(f"a long name of a class, number {number}" for number in range(6))
     path = write(long_table(36, labels=names), tmp_path / "many.csv")
-    assert run("fit", path, "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST).exit_code == 0
+    succeed("fit", path, "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST)
     shown = run("evaluate", tmp_path / "m", path).stdout
     assert "Mistakes" in shown and "true" in shown and "recall" not in shown

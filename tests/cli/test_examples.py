@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from helpers.cli_data import run
+from helpers.cli_data import run, succeed
 from siggpde.cli import app
 
 COMMANDS = ["fit", "predict", "evaluate", "compare", "explain", "report", "drift", "info", "reproduce", "demo"]
@@ -16,8 +16,7 @@ COMMANDS = ["fit", "predict", "evaluate", "compare", "explain", "report", "drift
 
 def example(name: str) -> list[str]:
     """The words of the example, as the help shows it on its last line; it must fit the line to be copied."""
-    result = run(name, "--help")
-    assert result.exit_code == 0
+    result = succeed(name, "--help")
     last = result.stdout.strip().splitlines()[-1].strip()
     assert last.startswith("Example: siggpde ")
     return shlex.split(last.removeprefix("Example: "))[1:]
@@ -42,15 +41,13 @@ def test_examples_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("name", ["reproduce", "demo"])
 def test_examples_of_whole_experiments_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    result = run(*example(name))
-    assert result.exit_code == 0, result.output
+    succeed(*example(name))
     assert any(tmp_path.iterdir())
 
 
 @pytest.mark.slow
 def test_the_example_of_a_comparison_runs():
-    result = run(*example("compare"))
-    assert result.exit_code == 0, result.output
+    result = succeed(*example("compare"))
     assert "siggpde" in result.stdout and "constant" in result.stdout
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, LONG, run, write
+from helpers.cli_data import FAST, LONG, run, succeed, write
 from siggpde.plots import plot_explanation
 
 
@@ -34,8 +34,7 @@ def test_what_predictions_rest_on(models: Path):
 
 @pytest.mark.parametrize("model", ["kinds", "sizes"])
 def test_why_one_series_is_predicted_as_it_is(model: str, models: Path):
-    result = run("explain", models / model, models / "test.csv", "--number", "5", "--json", "--top", "4")
-    assert result.exit_code == 0, result.output
+    result = succeed("explain", models / model, models / "test.csv", "--number", "5", "--json", "--top", "4")
     values = json.loads(result.stdout)
     assert values["series"] == 5 and values["id"] == "w5" and len(values["contributions"]) == 4
     total = values["constant"] + values["rest"] + sum(term["value"] for term in values["contributions"])
@@ -56,8 +55,7 @@ def test_why_one_series_is_predicted_as_it_is(model: str, models: Path):
 
 def test_what_would_turn_a_prediction(models: Path):
     arguments = ("explain", models / "kinds", models / "test.csv", "--number", "5", "--counterfactual")
-    result = run(*arguments, "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed(*arguments, "--json")
     values = json.loads(result.stdout)
     change = values["counterfactual"]
     assert change["valid"] and (change["label"], change["target"]) == (values["label"], values["runner_up"])
@@ -72,8 +70,7 @@ def test_a_picture_of_what_predictions_rest_on(models: Path, tmp_path: Path):
     pytest.importorskip("matplotlib")
     for more in ([], ["--number", "0"]):
         picture = tmp_path / "words.png"
-        result = run("explain", models / "kinds", models / "test.csv", "--plot", picture, "--force", *more)
-        assert result.exit_code == 0, result.output
+        succeed("explain", models / "kinds", models / "test.csv", "--plot", picture, "--force", *more)
         assert picture.read_bytes().startswith(b"\x89PNG")
     assert run("explain", models / "kinds", models / "test.csv", "--plot", picture).exit_code == 2
     assert run("explain", models / "kinds", models / "test.csv", "--plot", tmp_path / "words.gif").exit_code == 2
@@ -89,8 +86,8 @@ def test_the_picture_of_one_series_is_of_the_series(models: Path, tmp_path: Path
     monkeypatch.setattr("siggpde.plots.plot_explanation", spy)
     for model, more in (("kinds", []), ("kinds", ["--counterfactual"]), ("sizes", [])):
         picture = tmp_path / f"{model}{len(more)}.png"
-        result = run("explain", models / model, models / "test.csv", "--plot", picture, "--number", "5", *more)
-        assert result.exit_code == 0 and picture.read_bytes().startswith(b"\x89PNG"), result.output
+        result = succeed("explain", models / model, models / "test.csv", "--plot", picture, "--number", "5", *more)
+        assert picture.read_bytes().startswith(b"\x89PNG"), result.output
         _, changed, axes = seen[-1]
         assert (changed is None) == (not more)
         assert [ax.get_title(loc="left") for ax in axes] == ["x", "y"]
@@ -99,12 +96,10 @@ def test_the_picture_of_one_series_is_of_the_series(models: Path, tmp_path: Path
 
 def test_models_without_series(models: Path, tmp_path: Path):
     options = ["--target", "kind", *LONG, *FAST, "--no-keep-series"]
-    fitted = run("fit", models / "train.csv", "--output", tmp_path / "m", *options)
-    assert fitted.exit_code == 0, fitted.output
+    succeed("fit", models / "train.csv", "--output", tmp_path / "m", *options)
     overall = json.loads(run("explain", tmp_path / "m", models / "test.csv", "--top", "3", "--json").stdout)
     assert len(overall["words"]) == 3 and sum(term["share"] for term in overall["views"]) == pytest.approx(1)
-    result = run("explain", tmp_path / "m", models / "test.csv", "--number", "5", "--json", "--top", "4")
-    assert result.exit_code == 0, result.output
+    result = succeed("explain", tmp_path / "m", models / "test.csv", "--number", "5", "--json", "--top", "4")
     values = json.loads(result.stdout)
     total = values["constant"] + values["rest"] + sum(term["value"] for term in values["contributions"])
     assert total == pytest.approx(values["latent"]) and len(values["contributions"]) == 4

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 import siggpde
-from helpers.cli_data import FAST, LONG, command, loaded, long_table, run, weights, write
+from helpers.cli_data import FAST, LONG, command, loaded, long_table, run, succeed, weights, write
 from siggpde_paper.compare import METHODS, ours
 
 
@@ -76,14 +76,13 @@ def test_the_method_of_the_paper(target: str, labels: tuple[str, ...], likelihoo
     assert facts["method"] == "paper" and facts["likelihood"] == likelihood
     assert facts["members"][0]["words"] == 20 and facts["members"][0]["nlpp"] is not None
     for judge in ("evaluate", "explain"):
-        assert run(judge, tmp_path / "model", path).exit_code == 0
-    assert run("predict", tmp_path / "model", path, "--output", tmp_path / "new.csv").exit_code == 0
+        succeed(judge, tmp_path / "model", path)
+    succeed("predict", tmp_path / "model", path, "--output", tmp_path / "new.csv")
 
 
 def test_channels_are_remembered_by_name_though_none_were_given(table: Path, tmp_path: Path):
     options = ["--series", "who", "--target", "kind", "--ignore", "day"]
-    result = run("fit", table, "--output", tmp_path / "m", *FAST, *options)
-    assert result.exit_code == 0, result.output
+    succeed("fit", table, "--output", tmp_path / "m", *FAST, *options)
     assert loaded(tmp_path / "m").reading_["channels"] == ["x", "y", "size"]
 
 
@@ -191,7 +190,7 @@ def test_many_different_integers_are_asked_about(tmp_path: Path):
     ("data", "said"),
     [
         ("missing.csv", "there is no file missing.csv"),
-        ("no/such/folder.npz", "nor a folder no/such"),
+        ("no/such/folder.npz", "the folder no/such does not exist either"),
         ("no_such_data_set", "'no_such_data_set' is neither a file nor a known data set"),
         ("no such data set", "neither a file nor a known data set"),
         (".", "is a folder"),
@@ -239,8 +238,7 @@ def test_train_and_test_in_one_file(tmp_path: Path):
     x = generator.normal(size=(40, 1, 6)).cumsum(axis=2)
     y = np.where(x[:, 0, -1] > x[:, 0, 0], "up", "down")
     np.savez(tmp_path / "walks.npz", X_train=x[:30], y_train=y[:30], X_test=x[30:], y_test=y[30:])
-    result = run("fit", tmp_path / "walks.npz", "--output", tmp_path / "model", *FAST, "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed("fit", tmp_path / "walks.npz", "--output", tmp_path / "model", *FAST, "--json")
     assert json.loads(result.stdout)["series"] == 30
     judged = run("evaluate", tmp_path / "model", tmp_path / "walks.npz", "--json")
     assert json.loads(judged.stdout)["n"] == 10
@@ -286,10 +284,9 @@ def test_a_second_fit_is_refused_while_the_first_runs_and_not_after_it_was_kille
         assert {path.name: path.read_bytes() for path in (tmp_path / "model.checkpoint").iterdir()} == before
         first.kill()
         assert first.wait() == -signal.SIGKILL
-    resumed = run("fit", data, "--output", model, *SETTINGS, "--resume")
-    assert resumed.exit_code == 0, resumed.output
-    whole = run("fit", data, "--output", tmp_path / "whole", *SETTINGS)
-    assert whole.exit_code == 0 and weights(model) == weights(tmp_path / "whole")
+    succeed("fit", data, "--output", model, *SETTINGS, "--resume")
+    succeed("fit", data, "--output", tmp_path / "whole", *SETTINGS)
+    assert weights(model) == weights(tmp_path / "whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "whole"]
 
 
@@ -311,8 +308,7 @@ def test_a_config_file_is_under_the_command_line(table: Path, tmp_path: Path):
         'series = "who"\ntime = "day"\nchannels = ["x", "y"]\nn-features = 30\nseed = 5\nmembers = 1\n'
         f'[fit]\ntarget = "kind"\noutput = {json.dumps(str(tmp_path / "model"))}\nmax_iter = 7\njson = true\njobs = 1\n'
     )
-    result = run("fit", table, "--config", config, "--n-features", "20")
-    assert result.exit_code == 0, result.output
+    result = succeed("fit", table, "--config", config, "--n-features", "20")
     settings = json.loads(result.stdout)["settings"]
     assert (settings["n_features"], settings["random_state"], settings["max_iter"]) == (20, 5, 7)
     assert settings["n_jobs"] == 1
@@ -374,8 +370,7 @@ COLUMNS = ["--series", "who", "--time", "day", "--target", "kind", "--ignore", "
 def test_groups_and_weights_are_no_channels_and_remembered(folder: Path, tmp_path: Path):
     model = tmp_path / "model"
     options = ["--groups", "person", "--sample-weight", "counts"]
-    result = run("fit", folder / "train.csv", "--output", model, *COLUMNS, *options, *FAST)
-    assert result.exit_code == 0, result.output
+    result = succeed("fit", folder / "train.csv", "--output", model, *COLUMNS, *options, *FAST)
     assert "label kind, 6 groups, weights" in result.stderr and "24 in 6 groups" in result.stdout
     assert "leave-one-group-out losses" in result.stdout
     fitted = loaded(model)
@@ -389,10 +384,9 @@ def test_groups_and_weights_are_no_channels_and_remembered(folder: Path, tmp_pat
         for suffix in ("csv", "parquet"):
             path = tmp_path / f"{name}.{suffix}"
             getattr(table, f"write_{suffix}")(path)
-            assert run("predict", model, path).exit_code == 0
-            assert run("predict", model, path, "--output", tmp_path / f"{name}-{suffix}.parquet").exit_code == 0
-            judged = run("evaluate", model, path)
-            assert judged.exit_code == 0, judged.output
+            succeed("predict", model, path)
+            succeed("predict", model, path, "--output", tmp_path / f"{name}-{suffix}.parquet")
+            judged = succeed("evaluate", model, path)
             assert sentence in judged.stderr
     first, *others = (pl.read_parquet(path) for path in sorted(tmp_path.glob("with*-*.parquet")))
     assert all(first.equals(other) for other in others)
@@ -410,11 +404,10 @@ def test_spans_of_time(folder: Path, tmp_path: Path):
     columns = ["--series", "who", "--time", "stamp", "--target", "kind", "--channels", "x,y"]
     for span, count in (("1d", 8), ("12h", 16), ("48h", 4)):
         model = tmp_path / span
-        result = run("fit", folder / "train.csv", "--output", model, *columns, "--groups-by-time", span, *FAST)
-        assert result.exit_code == 0, result.output
+        result = succeed("fit", folder / "train.csv", "--output", model, *columns, "--groups-by-time", span, *FAST)
         assert f"{count} groups" in result.stderr and loaded(model).n_groups_ == count
     assert "--groups-by-time 48h" in run("info", tmp_path / "48h").stdout
-    assert run("evaluate", tmp_path / "1d", folder / "test.csv").exit_code == 0
+    succeed("evaluate", tmp_path / "1d", folder / "test.csv")
 
 
 def test_wide_tables_and_arrays(tmp_path: Path):
@@ -427,10 +420,9 @@ def test_wide_tables_and_arrays(tmp_path: Path):
     pl.DataFrame({"person": np.arange(3).repeat(4), "kind": y, **points}).write_csv(tmp_path / "train.csv")
     for name, options in (("train.npz", []), ("train.csv", ["--target", "kind"])):
         model = tmp_path / f"{name}-model"
-        result = run("fit", tmp_path / name, "--output", model, *options, "--groups", "person", *FAST)
-        assert result.exit_code == 0, result.output
+        succeed("fit", tmp_path / name, "--output", model, *options, "--groups", "person", *FAST)
         assert loaded(model).n_groups_ == 3 and loaded(model).n_channels_ == 1
-        assert run("predict", model, tmp_path / name).exit_code == 0
+        succeed("predict", model, tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -469,8 +461,7 @@ def test_compare_keeps_groups_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     np.savez(tmp_path / "walks.npz", X=x, y=y, person=np.arange(10).repeat(4))
     results = {}
     for name, options in (("series", []), ("groups", ["--groups", "person"])):
-        result = run("compare", tmp_path / "walks.npz", *options, "--methods", "siggpde,constant", "--json")
-        assert result.exit_code == 0, result.output
+        result = succeed("compare", tmp_path / "walks.npz", *options, "--methods", "siggpde,constant", "--json")
         results[name] = json.loads(result.stdout)
     accuracy = {name: values["methods"][0]["mean"]["accuracy"] for name, values in results.items()}
     assert accuracy["series"] > 0.95 and accuracy["groups"] < 0.8

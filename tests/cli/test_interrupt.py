@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import LONG, command, loaded, long_table, run, start, weights, write
+from helpers.cli_data import LONG, command, loaded, long_table, run, start, succeed, weights, write
 from helpers.mutations import damaged_files
 from siggpde.io import read
 
@@ -31,8 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("interrupted")
     write(long_table(80), folder / "data.csv")
     write(long_table(80, seed=9), folder / "other.csv")
-    result = run("fit", folder / "data.csv", "--output", folder / "whole", *PAPER)
-    assert result.exit_code == 0, result.output
+    succeed("fit", folder / "data.csv", "--output", folder / "whole", *PAPER)
     return folder
 
 
@@ -66,8 +65,7 @@ def test_an_interrupted_fit_says_how_to_go_on(folder: Path, stopped: str):
 
 
 def test_a_resumed_fit_ends_with_the_same_model(folder: Path, part: Path):
-    result = run("fit", folder / "data.csv", "--output", part, *PAPER, "--resume")
-    assert result.exit_code == 0, result.output
+    succeed("fit", folder / "data.csv", "--output", part, *PAPER, "--resume")
     assert weights(part) == weights(folder / "whole")
     assert list(part.parent.iterdir()) == [part]
 
@@ -85,8 +83,7 @@ def test_a_checkpoint_is_not_thrown_away_unasked(folder: Path, part: Path):
     assert result.exit_code == 2
     assert "--resume with that method continues it, --force starts anew" in result.stderr
     assert run("fit", folder / "other.csv", "--output", part, *SETTINGS, "--resume").exit_code == 2
-    result = run("fit", folder / "other.csv", "--output", part, *SETTINGS, "--time-limit", "0.4", "--force")
-    assert result.exit_code == 0, result.output
+    result = succeed("fit", folder / "other.csv", "--output", part, *SETTINGS, "--time-limit", "0.4", "--force")
     assert list(part.parent.iterdir()) == [part]
 
 
@@ -98,8 +95,7 @@ def test_a_damaged_checkpoint_is_said_to_be_one(folder: Path, part: Path):
 
 def test_resume_without_a_checkpoint_just_starts(folder: Path, tmp_path: Path):
     model = tmp_path / "model"
-    result = run("fit", folder / "data.csv", "--output", model, *PAPER, "--resume")
-    assert result.exit_code == 0, result.output
+    result = succeed("fit", folder / "data.csv", "--output", model, *PAPER, "--resume")
     assert "to resume from: the fit starts anew" in result.stderr
     assert weights(model) == weights(folder / "whole")
     assert list(tmp_path.iterdir()) == [model]
@@ -107,8 +103,7 @@ def test_resume_without_a_checkpoint_just_starts(folder: Path, tmp_path: Path):
 
 def test_views_say_that_there_is_nothing_to_go_on_from(folder: Path, tmp_path: Path):
     model = tmp_path / "model"
-    result = run("fit", folder / "data.csv", "--output", model, *SETTINGS, "--time-limit", "0.4", "--resume")
-    assert result.exit_code == 0, result.output
+    result = succeed("fit", folder / "data.csv", "--output", model, *SETTINGS, "--time-limit", "0.4", "--resume")
     assert result.stderr.count("keeps no checkpoint to resume from") == 1
     assert list(tmp_path.iterdir()) == [model]
 
@@ -139,9 +134,9 @@ def contents(folder: Path) -> list[str]:
 def test_killed_at_fifty_moments_and_resumed(method: str, folder: Path, tmp_path: Path):
     settings = [*SETTINGS, "--members", "2"] if method == "views" else PAPER
     whole = tmp_path / "whole"
-    assert run("fit", folder / "data.csv", "--output", whole, *settings).exit_code == 0
+    succeed("fit", folder / "data.csv", "--output", whole, *settings)
     began = time.perf_counter()
-    assert run("fit", folder / "data.csv", "--output", whole, *settings, "--force").exit_code == 0
+    succeed("fit", folder / "data.csv", "--output", whole, *settings, "--force")
     took = time.perf_counter() - began
     model = tmp_path / "again" / "model"
     arguments = command("fit", folder / "data.csv", "--output", model, *settings, "--resume", "--force")
@@ -151,8 +146,7 @@ def test_killed_at_fifty_moments_and_resumed(method: str, folder: Path, tmp_path
         kills += killed(arguments, generator.uniform(0, 1.2 * took))
         if (model / "model.json").exists():  # an attempt came to its end, or was killed after it saved
             assert weights(model) == weights(whole)
-    result = run(*arguments[arguments.index("fit") :])
-    assert result.exit_code == 0, result.output
+    succeed(*arguments[arguments.index("fit") :])
     assert weights(model) == weights(whole)
     X = np.random.default_rng(0).normal(size=(5, 3, 8)).cumsum(axis=2)
     X[:, 0] = np.arange(8)
@@ -175,8 +169,7 @@ def test_killed_while_saving_over_a_model(folder: Path, tmp_path: Path):
     model = tmp_path / "model"
     known = set()
     for points in (5, 6):
-        result = run("fit", folder / "data.csv", "--output", model, *SETTINGS, "--max-points", points, "--force")
-        assert result.exit_code == 0, result.output
+        succeed("fit", folder / "data.csv", "--output", model, *SETTINGS, "--max-points", points, "--force")
         known.add(weights(model))
     assert len(known) == 2
     generator = random.Random(3)
@@ -195,7 +188,7 @@ def test_killed_while_saving_over_a_model(folder: Path, tmp_path: Path):
         manifest = json.loads((model / "model.json").read_text())
         assert (model / manifest["files"][0]["name"]).read_bytes() in known
     assert kills >= 4
-    assert run(*arguments).exit_code == 0
+    succeed(*arguments)
     assert len(contents(model)) == 3 and contents(tmp_path) == ["model", *(f"model/{n}" for n in contents(model))]
 
 

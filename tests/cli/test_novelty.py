@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, LONG, long_table, run, series_of, start, write
+from helpers.cli_data import FAST, LONG, long_table, run, series_of, start, succeed, write
 from siggpde import load
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -28,8 +28,7 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["kinds", "sizes"])
 def test_predictions_have_a_p_value_and_one_line_for_all_that_are_unlike(name: str, models: Path, strange: Path):
-    result = run("predict", models / name, strange / "strange.csv")
-    assert result.exit_code == 0, result.output
+    result = succeed("predict", models / name, strange / "strange.csv")
     table = pl.read_csv(io.StringIO(result.stdout))
     assert table.columns[-1] == "novelty" and "unlike" not in table.columns
     least = 1 / 41
@@ -44,8 +43,8 @@ def test_predictions_have_a_p_value_and_one_line_for_all_that_are_unlike(name: s
 
 def test_streams_have_it_and_say_one_line(models: Path, strange: Path, tmp_path: Path):
     printed = pl.read_csv(io.StringIO(run("predict", models / "sizes", strange / "strange.csv").stdout))
-    result = run("predict", models / "sizes", strange / "strange.parquet", "--output", tmp_path / "out.parquet")
-    assert result.exit_code == 0 and result.stderr.count("unlike") == 1 and UNLIKE in result.stderr, result.output
+    result = succeed("predict", models / "sizes", strange / "strange.parquet", "--output", tmp_path / "out.parquet")
+    assert result.stderr.count("unlike") == 1 and UNLIKE in result.stderr, result.output
     assert pl.read_parquet(tmp_path / "out.parquet").equals(printed)
 
 
@@ -66,8 +65,7 @@ def test_nothing_is_said_of_series_like_those_of_the_fit(models: Path):
 
 @pytest.mark.parametrize("name", ["kinds", "sizes"])
 def test_evaluate_says_how_many(name: str, models: Path, strange: Path):
-    result = run("evaluate", models / name, strange / "strange.csv")
-    assert result.exit_code == 0, result.output
+    result = succeed("evaluate", models / name, strange / "strange.csv")
     assert result.stderr.count("unlike") == 1 and UNLIKE in result.stderr
     assert [line.split("│")[2].strip() for line in result.stdout.splitlines() if "unlike all" in line] == ["2"]
     values = json.loads(run("evaluate", models / name, strange / "strange.csv", "--json").stdout)
@@ -109,8 +107,7 @@ def test_models_of_earlier_versions_have_none(kind: str, tmp_path: Path):
     table.write_parquet(tmp_path / "x.parquet")
     options = ["--series", "who", *([] if time is None else ["--time", f"c{time}"])]
     for output in ((), ("--output", tmp_path / "out.parquet")):
-        result = run("predict", model, tmp_path / "x.parquet", *options, *output)
-        assert result.exit_code == 0, result.output
+        result = succeed("predict", model, tmp_path / "x.parquet", *options, *output)
         assert result.stderr.count("there is no column novelty; fit the model again to have it") == 1
         table = pl.read_parquet(tmp_path / "out.parquet") if output else pl.read_csv(io.StringIO(result.stdout))
         assert len(table) == len(X) and "novelty" not in table.columns
@@ -121,7 +118,7 @@ def test_models_of_earlier_versions_have_none(kind: str, tmp_path: Path):
 def test_the_paper_has_it_too(strange: Path, tmp_path: Path):
     train = write(long_table(30), tmp_path / "train.csv")
     options = ["--target", "kind", "--method", "paper", *LONG, *FAST, "--max-iter", "5"]
-    assert run("fit", train, "--output", tmp_path / "m", *options).exit_code == 0
+    succeed("fit", train, "--output", tmp_path / "m", *options)
     result = run("predict", tmp_path / "m", strange / "strange.csv")
     assert pl.read_csv(io.StringIO(result.stdout))["novelty"].to_numpy()[[3, 7]] == pytest.approx(1 / 31)
     assert UNLIKE in result.stderr

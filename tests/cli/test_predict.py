@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, command, fitted, loaded, long_table, run, series_of, write
+from helpers.cli_data import FAST, command, fitted, loaded, long_table, run, series_of, succeed, write
 from helpers.file_opens import count_opens
 from helpers.pretend_device import DEVICE, pretend_device
 from siggpde.io import predictions as streaming
@@ -22,8 +22,7 @@ from siggpde.numerics import inputs
 
 
 def test_classes_are_predicted_with_their_probabilities(models: Path):
-    result = run("predict", models / "kinds", models / "test.csv")
-    assert result.exit_code == 0, result.output
+    result = succeed("predict", models / "kinds", models / "test.csv")
     table = pl.read_csv(io.StringIO(result.stdout))
     assert table.columns == ["id", "prediction", "p([red])", "p(blue)", "novelty"]
     assert table["id"].to_list() == [f"w{number}" for number in range(12)]
@@ -69,10 +68,8 @@ def test_rows_that_are_series_need_no_target_either(tmp_path: Path):
     table = pl.DataFrame({f"t{point}": x[:, point] for point in range(6)})
     labels = pl.Series("rises", (x[:, -1] > x[:, 0]).astype(int))
     path = write(table.with_columns(labels, pl.Series("note", ["n"] * 30)), tmp_path / "wide.csv")
-    fitted = run("fit", path, "--output", tmp_path / "m", "--target", "rises", "--ignore", "note", *FAST)
-    assert fitted.exit_code == 0, fitted.output
-    with_target = run("predict", tmp_path / "m", path)
-    assert with_target.exit_code == 0, with_target.output
+    succeed("fit", path, "--output", tmp_path / "m", "--target", "rises", "--ignore", "note", *FAST)
+    with_target = succeed("predict", tmp_path / "m", path)
     without = run("predict", tmp_path / "m", write(table, tmp_path / "bare.csv"))
     assert without.stdout == with_target.stdout
     assert without.stdout.startswith("id,prediction,p(0),p(1),novelty\n0,")
@@ -81,15 +78,15 @@ def test_rows_that_are_series_need_no_target_either(tmp_path: Path):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".json"])
 def test_predictions_in_files(suffix: str, models: Path, tmp_path: Path):
     output = tmp_path / f"out{suffix}"
-    result = run("predict", models / "kinds", models / "test.csv", "--output", output)
-    assert result.exit_code == 0 and result.stdout == "" and "12 predictions" in result.stderr
+    result = succeed("predict", models / "kinds", models / "test.csv", "--output", output)
+    assert result.stdout == "" and "12 predictions" in result.stderr
     reader = {".csv": pl.read_csv, ".parquet": pl.read_parquet, ".json": pl.read_json}[suffix]
     printed = pl.read_csv(io.StringIO(run("predict", models / "kinds", models / "test.csv").stdout))
     assert reader(output).equals(printed)
     output.write_text("mine")
     refused = run("predict", models / "kinds", models / "test.csv", "--output", output)
     assert refused.exit_code == 2 and "--force" in refused.stderr and output.read_text() == "mine"
-    assert run("predict", models / "kinds", models / "test.csv", "--output", output, "--force").exit_code == 0
+    succeed("predict", models / "kinds", models / "test.csv", "--output", output, "--force")
     assert reader(output).equals(printed)
     assert list(tmp_path.iterdir()) == [output]
 
@@ -123,7 +120,7 @@ def test_threads_are_those_of_the_fit_or_as_said(name: str, models: Path, monkey
     monkeypatch.setattr(inputs, "thread_count", lambda n_jobs: seen.append(n_jobs) or count(n_jobs))
     for more, expected in (([], loaded(models / "kinds").n_jobs), (["--jobs", "2"], 2)):
         seen.clear()
-        assert run(name, models / "kinds", models / "test.csv", *more).exit_code == 0
+        succeed(name, models / "kinds", models / "test.csv", *more)
         assert seen[0] == expected
 
 
@@ -198,8 +195,7 @@ def _agree(got: Any, wanted: Any) -> None:
 @pytest.mark.parametrize("name", ["predict", "evaluate"])
 def test_a_csv_file_is_opened_once(name: str, models: Path, monkeypatch: pytest.MonkeyPatch):
     opens = count_opens(models / "test.csv", monkeypatch)
-    result = run(name, models / "kinds", models / "test.csv")
-    assert result.exit_code == 0, result.output
+    succeed(name, models / "kinds", models / "test.csv")
     assert opens == [models / "test.csv"]
 
 
@@ -225,8 +221,7 @@ def test_one_bad_series_stops_the_command_and_is_named(models: Path, tmp_path: P
 def test_skipped_series_have_a_row_with_the_reason(models: Path, tmp_path: Path, suffix: str, model: str):
     source, output = tmp_path / "a.parquet", tmp_path / f"out.{suffix}"
     with_bad_series().write_parquet(source)
-    result = run("predict", models / model, source, "--on-error", "skip", "--output", output)
-    assert result.exit_code == 0, result.output
+    result = succeed("predict", models / model, source, "--on-error", "skip", "--output", output)
     assert f"10 predictions are in {output}\n2 of 12 series could not be predicted; the column error" in result.stderr
     readers = {"csv": pl.read_csv, "parquet": pl.read_parquet}
     table = pl.DataFrame(json.loads(output.read_text())) if suffix == "json" else readers[suffix](output)
@@ -258,8 +253,7 @@ def test_a_fit_names_a_bad_series_by_its_id(tmp_path: Path):
 
 
 def predictions(*arguments: object) -> pl.DataFrame:
-    result = run("predict", *arguments)
-    assert result.exit_code == 0, result.output
+    result = succeed("predict", *arguments)
     return pl.read_csv(io.StringIO(result.stdout))
 
 
@@ -301,27 +295,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(folder: Path, model: str, *arguments: Any) -> pl.DataFrame:
     """Predictions by way of a .csv file, which is read as a whole."""
     output = folder / f"{model}-whole.csv"
-    result = run("predict", folder / model, folder / "test.csv", "--output", output, "--force", *arguments)
-    assert result.exit_code == 0, result.output
+    succeed("predict", folder / model, folder / "test.csv", "--output", output, "--force", *arguments)
     return pl.read_csv(output)
 
 
 @pytest.mark.parametrize("model", ["kinds", "sizes"])
 def test_streamed_predictions_are_the_same(folder: Path, model: str, tmp_path: Path):
     output = tmp_path / "out.parquet"
-    result = run("predict", folder / model, folder / "test.parquet", "--output", output, "--level", "0.5")
-    assert result.exit_code == 0, result.output
+    result = succeed("predict", folder / model, folder / "test.parquet", "--output", output, "--level", "0.5")
     assert "12 predictions are in" in result.stderr
     assert pl.read_parquet(output).equals(whole(folder, model, "--level", "0.5"))
     again = run("predict", folder / model, folder / "test.parquet", "--output", output)
     assert again.exit_code == 2 and "--force overwrites it" in again.stderr
-    assert run("predict", folder / model, folder / "test.parquet", "--output", output, "--force").exit_code == 0
+    succeed("predict", folder / model, folder / "test.parquet", "--output", output, "--force")
 
 
 def test_scattered_rows_are_read_as_a_whole(folder: Path, tmp_path: Path):
     long_table(12, seed=1).sort("day", maintain_order=True).write_parquet(tmp_path / "scattered.parquet")
-    result = run("predict", folder / "kinds", tmp_path / "scattered.parquet", "--output", tmp_path / "out.parquet")
-    assert result.exit_code == 0, result.output
+    succeed("predict", folder / "kinds", tmp_path / "scattered.parquet", "--output", tmp_path / "out.parquet")
     assert pl.read_parquet(tmp_path / "out.parquet").sort("id").equals(whole(folder, "kinds").sort("id"))
     (tmp_path / "out.parquet").unlink()
     arguments = (tmp_path / "scattered.parquet", "--output", tmp_path / "out.parquet", "--resume")
@@ -344,8 +335,7 @@ def test_an_interruption_says_how_to_go_on(folder: Path, tmp_path: Path, monkeyp
     assert result.stderr.rstrip().endswith("--resume")
     again = run(*arguments)
     assert again.exit_code == 2 and "--resume" in again.stderr and "--force" in again.stderr
-    resumed = run(*arguments, "--resume")
-    assert resumed.exit_code == 0, resumed.output
+    succeed(*arguments, "--resume")
     assert pl.read_parquet(output).equals(whole(folder, "kinds"))
     assert not BlockFolder.of(output).folder.exists()
 
@@ -360,7 +350,7 @@ def test_resume_is_for_parquet(folder: Path, tmp_path: Path, output: tuple[str, 
 def test_what_cannot_be_streamed_is_written_to_parquet_too(folder: Path, tmp_path: Path):
     for data in (folder / "test.csv", folder / "test.parquet"):
         output = tmp_path / f"{data.suffix[1:]}.parquet"
-        assert run("predict", folder / "kinds", data, "--output", output).exit_code == 0
+        succeed("predict", folder / "kinds", data, "--output", output)
         assert pl.read_parquet(output).equals(whole(folder, "kinds"))
     refused = run("predict", folder / "kinds", folder / "test.csv", "--output", tmp_path / "o.parquet", "--resume")
     assert refused.exit_code == 2 and "no .npy or .parquet file" in refused.stderr
@@ -379,11 +369,9 @@ def test_from_array_to_table(tmp_path: Path):
     x = np.random.default_rng(0).normal(size=(1100, 6)).cumsum(axis=1).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "y.npy", (x[:, -1] > x[:, 0]).astype(int))
-    result = run("fit", tmp_path / "x.npy", "--target", tmp_path / "y.npy", "--output", tmp_path / "m", *FAST)
-    assert result.exit_code == 0, result.output
-    done = run("predict", tmp_path / "m", tmp_path / "x.npy", "--output", tmp_path / "out.parquet")
-    assert done.exit_code == 0, done.output
-    assert run("predict", tmp_path / "m", tmp_path / "x.npy", "--output", tmp_path / "out.csv").exit_code == 0
+    succeed("fit", tmp_path / "x.npy", "--target", tmp_path / "y.npy", "--output", tmp_path / "m", *FAST)
+    succeed("predict", tmp_path / "m", tmp_path / "x.npy", "--output", tmp_path / "out.parquet")
+    succeed("predict", tmp_path / "m", tmp_path / "x.npy", "--output", tmp_path / "out.csv")
     streamed = pl.read_parquet(tmp_path / "out.parquet")
     assert streamed.columns == ["id", "prediction", "p(0)", "p(1)", "novelty"]
     assert streamed.equals(pl.read_csv(tmp_path / "out.csv"))

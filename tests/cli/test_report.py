@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, LONG, long_table, run, write
+from helpers.cli_data import FAST, LONG, long_table, run, succeed, write
 from helpers.report_pages import SECTIONS, parsed
 from siggpde.cli.report import name_page
 
@@ -14,8 +14,7 @@ QUICK = ("--explained", "0")
 
 def test_a_page_about_a_model_and_a_file(models: Path, tmp_path: Path):
     page = tmp_path / "page.html"
-    result = run("report", models / "kinds", models / "test.csv", "--output", page, *QUICK)
-    assert result.exit_code == 0, result.output
+    succeed("report", models / "kinds", models / "test.csv", "--output", page, *QUICK)
     made = parsed(page)
     assert made.sections == SECTIONS and "kinds on test" in made.text and "[red]" in made.text
     assert "siggpde report kinds test.csv --output page.html --explained 0" in made.text
@@ -30,13 +29,11 @@ def test_a_page_without_labels_and_one_of_groups(models: Path, tmp_path: Path):
     table = pl.read_csv(models / "test.csv")
     bare = write(table.drop("kind"), tmp_path / "bare.csv")
     page = tmp_path / "page.html"
-    result = run("report", models / "kinds", bare, "--no-labels", "--output", page, *QUICK)
-    assert result.exit_code == 0, result.output
+    succeed("report", models / "kinds", bare, "--no-labels", "--output", page, *QUICK)
     assert "no true answers" in parsed(page).text
     grouped = table.with_columns(ward=pl.col("who").str.slice(1).cast(int) % 3)
     path = write(grouped, tmp_path / "grouped.csv")
-    result = run("report", models / "kinds", path, "--groups", "ward", "--output", page, "--force", *QUICK)
-    assert result.exit_code == 0, result.output
+    succeed("report", models / "kinds", path, "--groups", "ward", "--output", page, "--force", *QUICK)
     assert "Group by group" in parsed(page).text
 
 
@@ -46,15 +43,14 @@ def test_fit_and_evaluate_write_pages(tmp_path: Path, monkeypatch: pytest.Monkey
     page.write_text("precious")
     assert run(*fit, "--report", page).exit_code == 2 and not (tmp_path / "m").exists()
     page.unlink()
-    result = run(*fit, "--report", page)
-    assert result.exit_code == 0, result.output
+    succeed(*fit, "--report", page)
     assert "Judged on left-out training series" in parsed(page).text
     test, page = write(long_table(9, seed=1), tmp_path / "test.csv"), tmp_path / "evaluate.html"
-    result = run("evaluate", tmp_path / "m", test, "--report", page)
-    assert result.exit_code == 0 and "Judged on new series" in parsed(page).text
+    succeed("evaluate", tmp_path / "m", test, "--report", page)
+    assert "Judged on new series" in parsed(page).text
     monkeypatch.chdir(tmp_path)
-    result = run("evaluate", "--report", tmp_path / "m", test)
-    assert result.exit_code == 0 and "Judged on new series" in parsed(tmp_path / "report.html").text
+    succeed("evaluate", "--report", tmp_path / "m", test)
+    assert "Judged on new series" in parsed(tmp_path / "report.html").text
     again = run("evaluate", tmp_path / "m", test, "--report")
     assert again.exit_code == 2 and "report.html" in again.stderr and "--force" in again.stderr
     other = run("evaluate", tmp_path / "m", test, "--report", "page.pdf")

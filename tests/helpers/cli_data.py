@@ -24,6 +24,13 @@ def run(*arguments: Any) -> Any:
     return result
 
 
+def succeed(*arguments: Any) -> Any:
+    """The result of a command that must succeed."""
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
 def command(*arguments: Any) -> list[str]:
     """A command line with the interpreter, and the search for packages, of this process."""
     return [sys.executable, *["-S"] * sys.flags.no_site, "-m", "siggpde", *map(str, arguments)]
@@ -78,8 +85,7 @@ def fitted(folder: Path) -> Path:
     train = write(long_table(40), folder / "train.csv")
     write(long_table(12, seed=1), folder / "test.csv")
     for model, target in (("kinds", "kind"), ("sizes", "size")):
-        result = run("fit", train, "--output", folder / model, "--target", target, *LONG, *FAST)
-        assert result.exit_code == 0, result.output
+        succeed("fit", train, "--output", folder / model, "--target", target, *LONG, *FAST)
     return folder
 
 

@@ -128,6 +128,16 @@ def column_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]
     return table
 
 
+def percent(value: float | None) -> str:
+    """Returns a share as it is in tables, "" for None."""
+    return "" if value is None else f"{100 * value:.2f} %"
+
+
+def number(value: float | None) -> str:
+    """Returns a figure as it is in tables, "" for None."""
+    return "" if value is None else f"{value:.4f}"
+
+
 def print_tables(*tables: Table) -> None:
     """Prints tables, each below its title, which may be wider than the table."""
     console = Console()
@@ -195,17 +205,19 @@ def _without_nan(value: Any) -> Any:
 
 
 @contextmanager
-def panics_held_back() -> Iterator[None]:
-    """Keeps stderr, also of threads and of Rust, until the end of a short block, so that a panic of polars is one line.
+def panics_held_back(kind: str) -> Iterator[None]:
+    """Keeps stderr, also of Rust, while a ``.parquet`` file is opened or read, so that a panic of polars is one line.
 
-    It is then written, unless the block raised an error that a panic caused.
+    It is written at the end of the block, unless the block raised an error that a panic caused.
     """
-    sys.stderr.flush()
-    try:
-        stderr = os.dup(2)
-    except OSError:  # no stderr at all
+    stderr = None
+    if kind == "parquet":
+        with suppress(OSError):  # where there is no stderr at all
+            stderr = os.dup(2)
+    if stderr is None:
         yield
         return
+    sys.stderr.flush()
     panicked = False
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)

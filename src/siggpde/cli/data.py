@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,6 @@ _LARGEST = 1e150  # the square of a larger number overflows
 _FAR = 1e6  # times the spread of the middle half of the values
 _SHOWN = 10
 _SAMPLE = 2**18  # values by which the spread of channels is told
-_BLOCK = 2**22  # values checked at a time
 
 
 def read_series(
@@ -63,26 +62,23 @@ def read_series(
     - `training`: whether groups and weights are read, and series refused from which nothing can be learned.
     """
     path, remembered = Path(data), remembered or {}
-    if not _is_file(path, data, read_options):
+    kind = _file_format(path, data, read_options, remembered)
+    if kind is None:
         series = shard_of(_read_dataset(data, read_options, read_options.part or part), ranks)
     else:
-        _check_is_file(path)
         log.debug("reading %s", path)
-        kind = _format(path, read_options, remembered)
         merged = partial(_merged_options, kind, read_options, remembered, _unread(labels, training))
         if kind == "csv":
             check_options("csv", {key: value for key, value in read_options.given().items() if key != "format"})
-            check_file(path)
             separator = remembered.get("separator") if read_options.separator is None else read_options.separator
             with open_csv(path, separator) as table:  # once, for options depend on the names of its columns
                 options = merged(table.columns)
-                series = table.series(ColumnRoles(**{key: options.get(key) for key in TABLE_OPTIONS}))
-            series = shard_of(series, ranks)
+                series = shard_of(table.series(ColumnRoles(**{key: options.get(key) for key in TABLE_OPTIONS})), ranks)
         else:
             options = merged(_parquet_columns(path) if kind == "parquet" else None)
             if kind == "npz" and "part" not in options and _has_parts(path):
                 options["part"] = part
-            with panics_held_back() if kind == "parquet" else nullcontext():
+            with panics_held_back(kind):
                 series = read_shard(path, kind, {**options, "format": kind or None}, ranks)
     if read_options.groups_by_time is not None:
         try:
@@ -98,17 +94,16 @@ def read_series(
 def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, Any]) -> SeriesStream:
     """Opens DATA to be read block by block, without labels; raises `NotStreamable` where that is impossible."""
     path = Path(data)
-    if not _is_file(path, data, read_options):
+    kind = _file_format(path, data, read_options, remembered)
+    if kind is None:
         raise NotStreamable(f"{data} is a data set by name; only files are read block by block")
-    _check_is_file(path)
-    kind = _format(path, read_options, remembered)
     if kind not in STREAM_OPTIONS:
         raise NotStreamable(f"{data} is no .npy or .parquet file, and only these are read block by block")
     columns = _parquet_columns(path) if kind == "parquet" else None
     options = _merged_options(kind, read_options, remembered, _unread(labels=False, training=False), columns)
     if "part" in options or "separator" in options:
         raise NotStreamable(f"{data} is read with options that streams do not have")  # reading it whole tells which
-    with panics_held_back() if kind == "parquet" else nullcontext():
+    with panics_held_back(kind):
         series = stream(path, **{key: value for key, value in options.items() if key != "format"}, format=kind)
     log.info("reading %d series block by block, %s, up to %d points", len(series), _channels(series), series.points)
     return series
@@ -124,11 +119,8 @@ def require_labels(data: str, series: SeriesData) -> NDArray[Any]:
 def has_test_part(data: str, read_options: ReadOptions) -> bool:
     """Returns whether DATA has test series besides those that were read for training."""
     path = Path(data)
-    if read_options.part is not None:
-        return False
-    if not _is_file(path, data, read_options):
-        return True
-    return _format(path, read_options, {}) == "npz" and _has_parts(path)
+    kind = _file_format(path, data, read_options, {})
+    return read_options.part is None and (kind is None or (kind == "npz" and _has_parts(path)))
 
 
 def _unread(labels: bool, training: bool) -> tuple[str, ...]:
@@ -174,22 +166,16 @@ def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str
     return options
 
 
-def _is_file(path: Path, data: str, read_options: ReadOptions) -> bool:
-    """Returns whether DATA means a file, existing or not, rather than the name of a data set."""
-    return path.is_file() or path.name != data or suffix_of(path) in FORMATS or read_options.format is not None
-
-
-def _check_is_file(path: Path) -> None:
-    if path.is_dir():
-        raise WrongCall(f"{path} is a folder; DATA is a file or the name of a data set")
-    if not path.is_file():
-        near = "" if path.parent.is_dir() else f", nor a folder {path.parent}"
-        raise WrongCall(f"there is no file {path}{near}")
-
-
-def _format(path: Path, read_options: ReadOptions, remembered: dict[str, Any]) -> str:
+def _file_format(path: Path, data: str, read_options: ReadOptions, remembered: dict[str, Any]) -> str | None:
+    """Returns the format of the file DATA, "" where no suffix or option tells it; None for the name of a data set."""
     suffix = suffix_of(path)
-    return read_options.format or (suffix if suffix in FORMATS else remembered.get("format") or "")
+    if not (path.is_file() or path.name != data or suffix in FORMATS or read_options.format is not None):
+        return None
+    try:
+        check_file(path)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise WrongCall(f"{error}; DATA is a file or the name of a data set") from error
+    return read_options.format or (suffix if suffix in FORMATS else remembered.get("format", ""))
 
 
 def _parquet_columns(path: Path) -> list[str]:
@@ -260,7 +246,10 @@ def check_values(data: SeriesData, *, training: bool) -> None:
             "most series have one point only; if rows of the table are points, name the column that identifies the "
             "series with --series"
         )
-    smallest, largest = _extremes(data)
+    blocks = [data.X] if isinstance(data.X, np.ndarray) else [series[None] for series in data.X]
+    smallest, largest = (
+        best.reduce([best.reduce(block, axis=(0, 2)) for block in blocks]).astype(float) for best in (np.fmin, np.fmax)
+    )
     for channel in range(0 if data.time_channel is None else 1, data.n_channels):
         name, least, greatest = data.channel_names[channel], smallest[channel], largest[channel]
         if np.isnan(least):
@@ -278,29 +267,12 @@ def check_values(data: SeriesData, *, training: bool) -> None:
                 "leave the cell empty if the value is missing, or give the channel in other units"
             )
         low, middle, high = _quartiles(data, channel)
-        if high > low and max(greatest - middle, middle - least) > _FAR * (high - low):
-            worst = greatest if greatest - middle >= middle - least else least
+        worst = greatest if greatest - middle >= middle - least else least
+        if high > low and abs(worst - middle) > _FAR * (high - low):
             log.warning(
-                "channel %s has the value %g in %s, where half of its values are between %g and %g; if it marks a "
-                "missing value, leave the cell empty",
-                name,
-                worst,
-                _where(data, channel, worst),
-                low,
-                high,
+                f"channel {name} has the value {worst:g} in {_where(data, channel, worst)}, where half of its values "
+                f"are between {low:g} and {high:g}; if it marks a missing value, leave the cell empty"
             )
-
-
-def _extremes(data: SeriesData) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the least and the greatest value of every channel, (n_channels,); NaN for a channel without values."""
-    least, greatest = np.full(data.n_channels, np.nan), np.full(data.n_channels, np.nan)
-    step = max(1, _BLOCK // (data.n_channels * int(data.lengths.max()))) if isinstance(data.X, np.ndarray) else 1
-    for start in range(0, len(data), step):  # a block of a mapped file is in memory at a time
-        block = data.X[start : start + step]
-        values = np.asarray(block if isinstance(data.X, np.ndarray) else block[0][None], dtype=np.float64)
-        least = np.fmin(least, np.fmin.reduce(values, axis=(0, 2)))
-        greatest = np.fmax(greatest, np.fmax.reduce(values, axis=(0, 2)))
-    return least, greatest
 
 
 def _quartiles(data: SeriesData, channel: int) -> NDArray[np.float64]:
@@ -313,12 +285,9 @@ def _quartiles(data: SeriesData, channel: int) -> NDArray[np.float64]:
 
 
 def _where(data: SeriesData, channel: int, value: float) -> str:
-    for number, series in enumerate(data.X):
-        places = np.flatnonzero(series[channel] == value)
-        if len(places):
-            name = number if data.ids is None else data.ids[number]
-            return f"series {name} at point {places[0]}"
-    raise AssertionError("the value was in one of the series")
+    number = next(number for number, series in enumerate(data.X) if (series[channel] == value).any())
+    name = number if data.ids is None else data.ids[number]
+    return f"series {name} at point {np.argmax(data.X[number][channel] == value)}"
 
 
 def _channels(data: SeriesData | SeriesStream) -> str:

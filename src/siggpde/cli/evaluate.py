@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.table import Table
 
 from siggpde.cli import options
-from siggpde.cli.console import check_output_file, column_table, fits_terminal, print_result, summary_table, write_json
+from siggpde.cli.console import (
+    check_output_file,
+    column_table,
+    fits_terminal,
+    number,
+    percent,
+    print_result,
+    summary_table,
+    write_json,
+)
 from siggpde.cli.report import SUFFIXES
 
 if TYPE_CHECKING:
@@ -27,6 +36,14 @@ log = logging.getLogger(__name__)
 _MAX_MISTAKES = 10
 _SHARES = (0.5, 0.8, 0.9, 1.0)  # of series, the surest, at which the share of wrong predictions is shown
 _LEVEL = 0.9  # of prediction sets
+_FIGURES = {
+    "nlpp": "NLPP",
+    "brier": "Brier score",
+    "ece": "ECE (calibration error)",
+    "f1": "F1, mean over classes",
+    "auc": "AUC, one class against the rest",
+    "aurc": "AURC (area of risk and coverage)",
+}
 
 
 @options.command
@@ -64,7 +81,7 @@ def _metrics(estimator: Any, data: str, series: SeriesData) -> dict[str, Any]:
     from siggpde.report.card import model_facts
 
     y = require_labels(data, series)
-    with errors_by_id(None if series.ids is None else series.ids.tolist()), warnings.catch_warnings():
+    with errors_by_id(series.ids), warnings.catch_warnings():
         warnings.simplefilter("ignore", NoveltyWarning)  # logged once, below
         judge: Any = _regression if isinstance(estimator, SeriesRegressor) else _classification
         values, new = judge(estimator, series.X, y)
@@ -88,34 +105,36 @@ def _tables(metrics: dict[str, Any]) -> list[Table]:
         return _regression_tables(title, metrics)
     rows = [
         ("series", metrics["n"]),
-        ("accuracy", _percent(metrics["accuracy"])),
-        ("balanced accuracy", _percent(metrics["balanced_accuracy"])),
-        ("NLPP", f"{metrics['nlpp']:.4f}"),
-        ("Brier score", f"{metrics['brier']:.4f}"),
-        ("ECE (calibration error)", f"{metrics['ece']:.4f}"),
-        ("F1, mean over classes", f"{metrics['f1']:.4f}"),
-        ("AUC, one class against the rest", "" if metrics["auc"] is None else f"{metrics['auc']:.4f}"),
-        ("AURC (area of risk and coverage)", f"{metrics['aurc']:.4f}"),
+        ("accuracy", percent(metrics["accuracy"])),
+        ("balanced accuracy", percent(metrics["balanced_accuracy"])),
+        *((name, number(metrics[key])) for key, name in _FIGURES.items()),
     ]
     if (sets := metrics["sets"]) is not None:
-        rows.append((f"{100 * sets['level']:g} % sets hold the label", _percent(sets["coverage"])))
+        rows.append((f"{100 * sets['level']:g} % sets hold the label", percent(sets["coverage"])))
         rows.append(("classes in a set", f"{sets['size']:.2f}"))
-    risks = [(f"{100 * float(share):g} %", _percent(risk)) for share, risk in metrics["risk"].items()]
+    risks = [(f"{100 * float(share):g} %", percent(risk)) for share, risk in metrics["risk"].items()]
     withheld = column_table("Only the surest series predicted", ["series", "wrong"], risks)
     return [summary_table(title, rows + _unlike_row(metrics)), withheld, _confusion_table(metrics)]
 
 
 def _classification(estimator: SeriesClassifier, X: Any, y: np.ndarray) -> tuple[dict[str, Any], SeriesNovelty | None]:
     from siggpde.estimators.targets import as_classes
-    from siggpde.metrics import risk_coverage
+    from siggpde.metrics import risk_coverage, set_metrics
     from siggpde.metrics.classification import classifier_figures
 
     labels = as_classes(y, estimator.classes_)  # a file may have them in another type
     probabilities, new = estimator.predict_with_novelty(X)
-    figures = classifier_figures(estimator, X, labels, probabilities)
     curve = risk_coverage(labels, probabilities, estimator.classes_)
-    risk = {f"{share:g}": curve.risk_at(share) for share in _SHARES}
-    return {"task": "classification", **figures, "risk": risk, "sets": _sets(estimator, X, labels)}, new
+    sets = None
+    if estimator.committee_.left_out is not None:
+        judged = set_metrics(labels, estimator.predict_set(X, _LEVEL), estimator.classes_)
+        sets = {"level": _LEVEL, "coverage": judged.coverage, "size": judged.size}
+    return {
+        "task": "classification",
+        **classifier_figures(estimator, X, labels, probabilities),
+        "risk": {f"{share:g}": curve.risk_at(share) for share in _SHARES},
+        "sets": sets,  # None for models without left-out training series
+    }, new
 
 
 def _regression(estimator: SeriesRegressor, X: Any, y: np.ndarray) -> tuple[dict[str, Any], SeriesNovelty | None]:
@@ -123,16 +142,6 @@ def _regression(estimator: SeriesRegressor, X: Any, y: np.ndarray) -> tuple[dict
 
     mean, std, _, new = estimator.predict_with_novelty(X)
     return {"task": "regression", **regressor_figures(estimator, X, y, mean, std)}, new
-
-
-def _sets(estimator: SeriesClassifier, X: Any, labels: np.ndarray) -> dict[str, float] | None:
-    """Returns the metrics of prediction sets; None for models without left-out training series."""
-    from siggpde.metrics import set_metrics
-
-    if estimator.committee_.left_out is None:
-        return None
-    sets = set_metrics(labels, estimator.predict_set(X, _LEVEL), estimator.classes_)
-    return {"level": _LEVEL, "coverage": sets.coverage, "size": sets.size}
 
 
 def _unlike_row(metrics: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -143,7 +152,7 @@ def _confusion_table(metrics: dict[str, Any]) -> Table:
     """Returns the whole confusion matrix if it fits the terminal, otherwise the most frequent mistakes."""
     labels, counts = [str(label) for label in metrics["classes"]], metrics["confusion"]
     rows = [
-        [label, *("." if count == 0 else count for count in row), _percent(recall)]
+        [label, *("." if count == 0 else count for count in row), percent(recall)]
         for label, row, recall in zip(labels, counts, metrics["recall"], strict=True)
     ]
     table = column_table("True labels (rows) and predictions (columns)", ["", *labels, "recall"], rows)
@@ -160,16 +169,12 @@ def _confusion_table(metrics: dict[str, Any]) -> Table:
 
 def _regression_tables(title: str, metrics: dict[str, Any]) -> list[Table]:
     rows = [("series", metrics["n"]), ("RMSE", f"{metrics['rmse']:.6g}"), ("MAE", f"{metrics['mae']:.6g}")]
-    rows += [("R²", "" if metrics["r2"] is None else f"{metrics['r2']:.4f}"), ("NLPD", f"{metrics['nlpd']:.4f}")]
+    rows += [("R²", number(metrics["r2"])), ("NLPD", number(metrics["nlpd"]))]
     intervals = [
-        (f"{100 * float(level):g} %", _percent(coverage), f"{metrics['width'][level]:.6g}")
+        (f"{100 * float(level):g} %", percent(coverage), f"{metrics['width'][level]:.6g}")
         for level, coverage in metrics["coverage"].items()
     ]
     return [
         summary_table(title, rows + _unlike_row(metrics)),
         column_table("Intervals", ["level", "hold the number", "mean width"], intervals),
     ]
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.2f} %"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.table import Table
 
 from siggpde.cli import options
-from siggpde.cli.console import column_table, one_line_errors, print_result, summary_table
+from siggpde.cli.console import column_table, number, one_line_errors, percent, print_result, summary_table
 
 if TYPE_CHECKING:
     from siggpde.estimators.loading import Estimator
@@ -111,9 +111,11 @@ def _model_tables(summary: dict[str, Any], title: str) -> list[Table]:
 def data_rows(summary: dict[str, Any]) -> list[tuple[str, Any]]:
     """Returns rows about the training series."""
     shortest, longest = summary["lengths"]
-    names = summary["channel_names"]
+    names, series = summary["channel_names"], summary["series"]
+    if summary["groups"] is not None:
+        series = f"{series} in {summary['groups']} groups"
     rows: list[tuple[str, Any]] = [
-        ("series", summary["series"] if summary["groups"] is None else _in_groups(summary)),
+        ("series", series),
         ("1 channel" if len(names) == 1 else f"{len(names)} channels", _listed(names)),
         ("points", shortest if shortest == longest else f"{shortest} to {longest}"),
     ]
@@ -131,7 +133,7 @@ def member_table(summary: dict[str, Any]) -> Table:
     """Returns a row for every member: its kernel, or its paths and words; its weight and its scores."""
     members = summary["members"]
     if "kernel" in members[0]:
-        rows = [[member["kernel"], f"{member['weight']:.2f}", _number(member["nlpp"])] for member in members]
+        rows = [[member["kernel"], f"{member['weight']:.2f}", number(member["nlpp"])] for member in members]
         losses = "leave-one-out" if summary["groups"] is None else "leave-one-group-out"
         title = f"{_models(len(members))}, with {losses} losses (nats a series), by which they were chosen"
         return column_table(title, ["kernel", "weight", "loss"], rows)
@@ -139,13 +141,9 @@ def member_table(summary: dict[str, Any]) -> Table:
     header = ["paths", "words", "weight", "NLPP", *["accuracy"] * with_accuracy]
     rows = []
     for member in members:
-        row = [member["paths"], member["words"], f"{member['weight']:.2f}", _number(member["nlpp"])]
-        rows.append([*row, *([_percent(member["accuracy"])] * with_accuracy)])
+        row = [member["paths"], member["words"], f"{member['weight']:.2f}", number(member["nlpp"])]
+        rows.append([*row, *([percent(member["accuracy"])] * with_accuracy)])
     return column_table(f"{_models(len(members))}, with validation scores, by which settings were chosen", header, rows)
-
-
-def _in_groups(summary: dict[str, Any]) -> str:
-    return f"{summary['series']} in {summary['groups']} groups"
 
 
 def _listed(names: list[str]) -> str:
@@ -185,11 +183,3 @@ def _plain(value: Any) -> Any:
 
 def _option(value: Any) -> str:
     return ",".join(value) if isinstance(value, list | tuple) else str(value)
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.2f} %"

@@ -237,7 +237,7 @@ def groups_by_time(data: SeriesData, span: str) -> NDArray[np.int64]:
     return np.floor((first + (_MONDAY if unit == "w" else 0.0)) / length).astype(np.int64)
 
 
-def named(message: str, ids: Sequence[Any]) -> str:
+def named(message: str, ids: Sequence[Any] | NDArray[Any]) -> str:
     """Returns a message with ids for the numbers of series.
 
     Examples
@@ -254,7 +254,7 @@ def named(message: str, ids: Sequence[Any]) -> str:
 
 
 @contextmanager
-def errors_by_id(ids: Sequence[Any] | None) -> Iterator[None]:
+def errors_by_id(ids: Sequence[Any] | NDArray[Any] | None) -> Iterator[None]:
     """Raises errors of the block with ids for the numbers of series, unless `ids` is None."""
     try:
         yield
