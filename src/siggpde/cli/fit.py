@@ -24,7 +24,7 @@ from siggpde.cli.console import (
     resume_command,
     summary_table,
 )
-from siggpde.cli.info import data_rows, estimator_summary, member_table
+from siggpde.cli.info import estimator_summary, member_table, model_rows
 from siggpde.cli.options import option, read_config
 from siggpde.cli.report import SUFFIXES
 from siggpde.gp import LikelihoodName, names_for
@@ -192,7 +192,7 @@ def _fit(
             if settings["method"] == "paper":
                 estimator.set_params(checkpoint=str(checkpoint.folder), resume=resume)
             estimator.set_params(verbose=1, n_jobs=threads)
-            with errors_by_id(None if series.ids is None else series.ids.tolist()):
+            with errors_by_id(series.ids):
                 estimator.fit(series.X, y, groups=series.groups, sample_weight=series.sample_weight, ranks=ranks)
             # Settings of this run, not of the model.
             estimator.set_params(checkpoint=None, resume=False, verbose=0, n_jobs=settings["n_jobs"])
@@ -217,9 +217,7 @@ def _tables(summary: dict[str, Any]) -> list[Table]:
     """Returns the summary of a fit as tables."""
     rows: list[tuple[str, Any]] = [
         ("data", summary["data"]),
-        ("task", f"{summary['task']}, {summary['likelihood']}"),
-        ("method", summary["method"]),
-        *data_rows(summary),
+        *model_rows(summary),
         ("seconds", f"{summary['seconds']:.1f}"),
         ("saved in", summary["output"]),
     ]

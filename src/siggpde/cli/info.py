@@ -88,17 +88,28 @@ def _members(facts: ModelFacts) -> list[dict[str, Any]]:
             {"weight": member.weight, "name": member.name, "kernel": member.kernel, "nlpp": member.score}
             for member in facts.members
         ]
-    weights, members = facts.committee.weights.tolist(), facts.committee.members
-    return [{"weight": weight, **_member_summary(member)} for weight, member in zip(weights, members, strict=True)]
+    summaries = []
+    for weight, member in zip(facts.committee.weights.tolist(), facts.committee.members, strict=True):
+        records = [] if member.history is None else member.history.records
+        scored = (one.accuracy for one in reversed(records) if one.accuracy is not None and one.nlpp == member.score)
+        summaries.append(
+            {
+                "weight": weight,
+                "paths": _options_in_words(member.transform.options),
+                "words": len(member.model.features.words),
+                "directions": member.model.features.size,
+                "nlpp": member.score,
+                "accuracy": next(scored, None),
+            }
+        )
+    return summaries
 
 
 def _model_tables(summary: dict[str, Any], title: str) -> list[Table]:
     """Returns the summary of a model as tables."""
-    rows: list[tuple[str, Any]] = [("task", f"{summary['task']}, {summary['likelihood']}")]
-    rows += [("method", summary["method"]), *data_rows(summary)]
+    rows = model_rows(summary)
     if summary["reading"]:
-        reading = [f"--{key.replace('_', '-')} {_option(value)}" for key, value in summary["reading"].items()]
-        rows.append(("read with", " ".join(reading)))
+        rows.append(("read with", " ".join(options.as_arguments(summary["reading"]))))
     chosen = {key: value for key, value in summary["settings"].items() if value not in _DEFAULTS.get(key, _UNSET)}
     origin: list[tuple[str, Any]] = [("settings", ", ".join(f"{key} {value}" for key, value in chosen.items()))]
     origin.append(("seconds to fit", f"{summary['seconds']:.1f}"))
@@ -108,13 +119,15 @@ def _model_tables(summary: dict[str, Any], title: str) -> list[Table]:
     return [summary_table(title, rows, origin), member_table(summary)]
 
 
-def data_rows(summary: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Returns rows about the training series."""
+def model_rows(summary: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Returns rows about the task, the method and the training series."""
     shortest, longest = summary["lengths"]
     names, series = summary["channel_names"], summary["series"]
     if summary["groups"] is not None:
         series = f"{series} in {summary['groups']} groups"
     rows: list[tuple[str, Any]] = [
+        ("task", f"{summary['task']}, {summary['likelihood']}"),
+        ("method", summary["method"]),
         ("series", series),
         ("1 channel" if len(names) == 1 else f"{len(names)} channels", _listed(names)),
         ("points", shortest if shortest == longest else f"{shortest} to {longest}"),
@@ -155,18 +168,6 @@ def _models(count: int) -> str:
     return "One model" if count == 1 else f"{count} models, averaged"
 
 
-def _member_summary(member: Any) -> dict[str, Any]:
-    records = [] if member.history is None else member.history.records
-    scored = (one.accuracy for one in reversed(records) if one.accuracy is not None and one.nlpp == member.score)
-    return {
-        "paths": _options_in_words(member.transform.options),
-        "words": len(member.model.features.words),
-        "directions": member.model.features.size,
-        "nlpp": member.score,
-        "accuracy": next(scored, None),
-    }
-
-
 def _options_in_words(options: PathOptions) -> str:
     """Returns how a series becomes a path, in plain English."""
     parts = ["base point" if options.base_point else "no base point"]
@@ -179,7 +180,3 @@ def _options_in_words(options: PathOptions) -> str:
 
 def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-def _option(value: Any) -> str:
-    return ",".join(value) if isinstance(value, list | tuple) else str(value)

@@ -161,6 +161,14 @@ def join_names(names: list[str]) -> str:
     return ",".join(f'"{name}"' if "," in name else name for name in names)
 
 
+def as_arguments(options: dict[str, Any]) -> list[str]:
+    """Returns options, by their names in Python, as the words of a command line."""
+    words = []
+    for name, value in options.items():
+        words += [f"--{name.replace('_', '-')}", join_names(value) if isinstance(value, list) else str(value)]
+    return words
+
+
 def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     """Makes the entries of a TOML file the defaults of the command, which converts and checks them as its options."""
     if path is None or ctx.resilient_parsing:

@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 
 from siggpde.cli import options
 from siggpde.cli.console import check_output_file, print_result
-from siggpde.cli.options import ModelCall, join_names
+from siggpde.cli.options import ModelCall, as_arguments
 
 if TYPE_CHECKING:
     from siggpde.io import SeriesData
@@ -132,9 +132,6 @@ def _source(data: str, series: SeriesData) -> list[tuple[str, str]]:
 def _command(call: ModelCall, output: Path, settings: PageSettings) -> str:
     """Returns the command that writes the page again, without the options of reading that the model remembers."""
     words = ["siggpde", "report", call.model.name, Path(call.data).name, "--output", output.name]
-    for name, value in call.read_options.given().items():
-        words += [f"--{name.replace('_', '-')}", join_names(value) if isinstance(value, list) else str(value)]
-    for name in ("explained", "seed"):
-        if getattr(settings, name) != getattr(_DEFAULTS, name):
-            words += [f"--{name}", str(getattr(settings, name))]
-    return shlex.join(words)
+    changed = {name: getattr(settings, name) for name in ("explained", "seed")}
+    changed = {name: value for name, value in changed.items() if value != getattr(_DEFAULTS, name)}
+    return shlex.join([*words, *as_arguments(call.read_options.given() | changed)])

@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -47,20 +46,20 @@ _WITH_COMMA = r"^\s*[+-]?\d*(,\d+)?([eE][+-]?\d+)?\s*$"
 def open_csv(path: Path, separator: str | None = None) -> Iterator[CsvFile]:
     """Opens a ``.csv`` file; without a `separator` it is told by the first lines."""
     with path.open("rb") as file:
-        layout = layout_of(file, str(path), separator)
-        if separator is None and layout.separator != ",":
-            comma = ", decimals have a comma" if layout.decimal_comma else ""
-            log.info("%s: %r stands between cells%s", path, layout.separator, comma)
-        yield CsvFile(path, file, layout)
+        yield CsvFile(path, file, separator)
 
 
 class CsvFile:
     """An open ``.csv`` file: the names of its columns, and its series."""
 
-    def __init__(self, path: Path, file: BinaryIO, layout: CsvLayout) -> None:
-        self.path, self._file, self._layout = path, file, layout
-        if layout.encoding != "utf-8":
-            self._decode(layout.encoding)
+    def __init__(self, path: Path, file: BinaryIO, separator: str | None) -> None:
+        self.path, self._file = path, file
+        encoding, self._separator, self._decimal_comma = layout_of(file, str(path), separator)
+        if separator is None and self._separator != ",":
+            comma = ", decimals have a comma" if self._decimal_comma else ""
+            log.info("%s: %r stands between cells%s", path, self._separator, comma)
+        if encoding != "utf-8":
+            self._decode(encoding)
         self.columns = self._parse(n_rows=0).columns
         repeated = [column for column in self.columns if column.endswith("_duplicated_0")]
         if repeated:
@@ -83,7 +82,7 @@ class CsvFile:
                 f"{self.path} has one column, {self.columns[0][:60]!r}; is its separator {other!r}? Say "
                 f"separator={other!r}"
             )
-        if self._layout.decimal_comma:
+        if self._decimal_comma:
             frame = frame.with_columns(_with_points(frame[column]) for column in overrides)
         frame = frame.with_columns(_parse_text_column(frame[column]) for column in overrides)
         return from_table(frame, roles, self.path.stem, str(self.path))
@@ -96,7 +95,7 @@ class CsvFile:
 
     def _parse(self, **options: Any) -> pl.DataFrame:
         self._file.seek(0)
-        options |= {"separator": self._layout.separator, "decimal_comma": self._layout.decimal_comma}
+        options |= {"separator": self._separator, "decimal_comma": self._decimal_comma}
         try:
             return pl.read_csv(self._file, **options)
         except pl.exceptions.NoDataError as error:
@@ -131,23 +130,14 @@ def _with_points(column: pl.Series) -> pl.Series:
     return column
 
 
-@dataclass(frozen=True)
-class CsvLayout:
-    """How a ``.csv`` file is written; `encoding` is Python's name, "utf-8" also with a byte order mark."""
-
-    encoding: str
-    separator: str
-    decimal_comma: bool
-
-
-def layout_of(file: BinaryIO, source: str, separator: str | None = None) -> CsvLayout:
-    """Returns the layout of an open file; `separator`, if given, is taken as it is.
+def layout_of(file: BinaryIO, source: str, separator: str | None = None) -> tuple[str, str, bool]:
+    """Returns the encoding of an open file, its separator (that given, if any), and whether decimals have a comma.
 
     Examples
     --------
     >>> import io
     >>> layout_of(io.BytesIO("größe;art\\n1,5;a\\n".encode("latin-1")), "a.csv")
-    CsvLayout(encoding='cp1252', separator=';', decimal_comma=True)
+    ('cp1252', ';', True)
     """
     file.seek(0)
     head = file.read(_HEAD)
@@ -168,7 +158,7 @@ def layout_of(file: BinaryIO, source: str, separator: str | None = None) -> CsvL
         _check_header(rows[0], source)
     cells = [cell for row in rows[1:] for cell in row]
     comma = chosen != "," and any(map(_COMMA.fullmatch, cells)) and not any(map(_POINT.fullmatch, cells))
-    return CsvLayout(encoding, chosen, comma)
+    return encoding, chosen, comma
 
 
 def _rows(lines: list[str], separator: str) -> list[list[str]]:

@@ -168,7 +168,7 @@ class _LongTable(_Table):
             raise NotStreamable(
                 f"{path}: column {roles.time!r} is text; only times that are numbers or dates can be streamed"
             )
-        self.channels = self.layout.long()
+        self.channels = list(roles.channels or self.layout.numbers())
         keys = [roles.series] if roles.time is None else [roles.series, roles.time]
         self.columns = list(dict.fromkeys([*keys, *self.channels]))
         counts = self._counts(roles.series)

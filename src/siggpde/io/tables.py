@@ -85,10 +85,6 @@ class TableColumns:
                 return names[1:]
         return names
 
-    def long(self) -> list[str]:
-        """Returns the columns of the channels of a table with one row a point."""
-        return self.numbers() if self.roles.channels is None else list(self.roles.channels)
-
     def wide(self) -> tuple[list[list[str]], tuple[str, ...]]:
         """Returns the columns of every channel of a table with one row a series, in the order of time, and the
         channels' names (none for one channel)."""
@@ -142,7 +138,7 @@ def from_table(frame: pl.DataFrame, roles: ColumnRoles, name: str, source: str) 
     """Returns the series of a table, in long form where `roles` has a column of series; errors call it `source`."""
     columns = TableColumns(frame.schema, roles, source, frame.get_column, lambda: frame)
     if roles.series is not None:
-        return from_long(frame, columns.long(), roles, name, source)
+        return from_long(frame, list(roles.channels or columns.numbers()), roles, name, source)
     return from_grid(frame, *columns.wide(), roles, name, source)
 
 
@@ -329,12 +325,10 @@ def _groups(names: list[str]) -> dict[str, list[str]]:
 
 def _looks_like_ids(column: pl.Series) -> bool:
     """Returns whether a column of whole numbers counts series, or is called an id and has no number twice."""
-    if len(column) < _FEWEST_IDS or column.null_count():
-        return False
-    if column.dtype.is_float():
-        if not (column.is_finite().all() and (column == column.round()).all()):
-            return False
-    elif not column.dtype.is_integer():
+    whole = column.dtype.is_integer() or (
+        column.dtype.is_float() and column.is_finite().all() and (column == column.round()).all()
+    )
+    if not whole or len(column) < _FEWEST_IDS or column.null_count():
         return False
     steps = column.cast(pl.Float64).diff(1, "drop")
     if (steps == 1).all():
@@ -403,11 +397,11 @@ def as_matrix(frame: pl.DataFrame, names: list[str], source: str) -> NDArray[np.
 
 def as_times(column: pl.Series, source: str) -> NDArray[np.float64]:
     """Returns (n_rows,), float64: numbers, or dates and times in seconds since 1970 in UTC or since midnight."""
-    times = _seconds(column, source)
-    missing = times.is_null() | ~times.is_finite().fill_null(False)
+    times = _seconds(column, source).fill_null(np.nan)
+    missing = ~times.is_finite()
     if missing.any():
-        row = missing.arg_max()
-        raise ValueError(f"{source}: column {column.name!r}, row {row}: expected a time; got {column[row or 0]!r}")
+        row = missing.arg_max() or 0
+        raise ValueError(f"{source}: column {column.name!r}, row {row}: expected a time; got {column[row]!r}")
     return times.to_numpy().astype(np.float64)
 
 
