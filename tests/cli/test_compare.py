@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.cli_data import LONG, long_table, run, succeed, write
+from helpers.cli_data import LONG, long_table, refuse, run, succeed, write
 from siggpde_paper.compare import METHODS, ours
 from siggpde_paper.compare.methods import Method
 
@@ -101,20 +101,16 @@ def test_a_peer_that_fails_leaves_the_others(table: Path, monkeypatch: pytest.Mo
     ],
 )
 def test_wrong_calls(table: Path, arguments: list[str], words: str):
-    result = run("compare", table, *KINDS, *arguments)
-    assert result.exit_code == 2 and words in result.stderr
+    refuse(2, words, "compare", table, *KINDS, *arguments)
 
 
 def test_wrong_data(table: Path, tmp_path: Path):
     bare = write(long_table(10).drop("kind", "size"), tmp_path / "bare.csv")
-    result = run("compare", bare, *LONG)
-    assert result.exit_code == 2 and "has no labels; name them with --target" in result.stderr
+    refuse(2, "has no labels; name them with --target", "compare", bare, *LONG)
     thin = write(long_table(10).drop("y"), tmp_path / "thin.csv")
-    result = run("compare", table, *KINDS, "--test", thin, "--methods", "constant")
-    assert result.exit_code == 1 and "'y'" in result.stderr
+    refuse(1, "'y'", "compare", table, *KINDS, "--test", thin, "--methods", "constant")
     single = write(long_table(3, labels=("a", "b", "c")), tmp_path / "single.csv")
-    result = run("compare", single, *KINDS, "--methods", "constant")
-    assert result.exit_code == 1 and "every class has one series only" in result.stderr
+    refuse(1, "every class has one series only", "compare", single, *KINDS, "--methods", "constant")
 
 
 def test_single_fits_are_logged_if_asked(table: Path, monkeypatch: pytest.MonkeyPatch):

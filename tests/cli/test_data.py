@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, long_table, run, succeed, write
+from helpers.cli_data import FAST, long_table, refuse, succeed, write
 from siggpde.cli.data import check_values
 from siggpde.io import SeriesData
 
@@ -68,8 +68,7 @@ def test_what_cannot_be_learned_from_is_refused(tmp_path: Path, changes: dict[st
     for name, value in changes.items():
         place = pl.lit(value is None) | ((pl.col("who") == "w3") & (pl.col("x").cum_count().over("who") == 3))
         table = table.with_columns(pl.when(place).then(pl.lit(value, dtype=pl.Float64)).otherwise(name).alias(name))
-    result = run("fit", write(table, tmp_path / "a.csv"), "--output", tmp_path / "m", *options, *FAST)
-    assert result.exit_code == 1 and message in result.stderr, result.stderr
+    refuse(1, message, "fit", write(table, tmp_path / "a.csv"), "--output", tmp_path / "m", *options, *FAST)
 
 
 def test_warnings(caplog: pytest.LogCaptureFixture):

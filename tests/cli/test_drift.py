@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import LONG, long_table, run, series_of, succeed, write
+from helpers.cli_data import LONG, long_table, refuse, run, series_of, succeed, write
 from siggpde import drift
 
 
@@ -56,14 +56,11 @@ def test_tables_with_one_row_a_series_leave_out_their_labels(tmp_path: Path):
     ],
 )
 def test_wrong_calls(arguments: list[str], code: int, said: str, reference: Path):
-    result = run("drift", reference, reference, *LONG, *arguments)
-    assert result.exit_code == code and said in result.stderr, result.output
+    refuse(code, said, "drift", reference, reference, *LONG, *arguments)
 
 
 def test_other_channels_are_refused(reference: Path, tmp_path: Path):
     np.save(tmp_path / "two.npy", np.zeros((4, 2, 5)))
     np.save(tmp_path / "three.npy", np.zeros((4, 3, 5)))
-    result = run("drift", tmp_path / "two.npy", tmp_path / "three.npy")
-    assert result.exit_code == 1 and "name those to compare with --channels" in result.stderr
-    missing = run("drift", reference, tmp_path / "none.csv", *LONG)
-    assert missing.exit_code == 2 and "there is no file" in missing.stderr
+    refuse(1, "name those to compare with --channels", "drift", tmp_path / "two.npy", tmp_path / "three.npy")
+    refuse(2, "there is no file", "drift", reference, tmp_path / "none.csv", *LONG)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, LONG, run, succeed, write
+from helpers.cli_data import FAST, LONG, refuse, run, succeed, write
 from siggpde.plots import plot_explanation
 
 
@@ -49,8 +49,7 @@ def test_why_one_series_is_predicted_as_it_is(model: str, models: Path):
     assert total == pytest.approx(np.subtract(there["latents"], there["baseline"]), abs=1e-8)
     assert "When and where" in shown and there["main"][0]["does"] in shown
     assert values["views"][0]["name"] in shown and "the average series" in shown
-    beyond = run("explain", models / model, models / "test.csv", "--number", "12")
-    assert beyond.exit_code == 2 and "beyond the last series, 11" in beyond.stderr
+    refuse(2, "beyond the last series, 11", "explain", models / model, models / "test.csv", "--number", "12")
 
 
 def test_what_would_turn_a_prediction(models: Path):
@@ -60,10 +59,8 @@ def test_what_would_turn_a_prediction(models: Path):
     change = values["counterfactual"]
     assert change["valid"] and (change["label"], change["target"]) == (values["label"], values["runner_up"])
     assert f"{change['label']} becomes {change['target']} if" in " ".join(run(*arguments).stdout.split())
-    alone = run("explain", models / "kinds", models / "test.csv", "--counterfactual")
-    assert alone.exit_code == 2 and "--number" in alone.stderr
-    numbers = run("explain", models / "sizes", models / "test.csv", "--number", "5", "--counterfactual")
-    assert numbers.exit_code == 2 and "is for classes" in numbers.stderr
+    refuse(2, "--number", "explain", models / "kinds", models / "test.csv", "--counterfactual")
+    refuse(2, "is for classes", "explain", models / "sizes", models / "test.csv", "--number", "5", "--counterfactual")
 
 
 def test_a_picture_of_what_predictions_rest_on(models: Path, tmp_path: Path):
@@ -111,5 +108,4 @@ def test_models_without_series(models: Path, tmp_path: Path):
     change = values["counterfactual"]
     assert change["valid"] and change["target"] == values["runner_up"]
     alone = write(pl.read_csv(models / "test.csv").filter(pl.col("who") == "w0"), tmp_path / "one.csv")
-    refused = run("explain", tmp_path / "m", alone, "--number", "0", "--counterfactual")
-    assert refused.exit_code == 2 and "add such series to DATA" in refused.stderr
+    refuse(2, "add such series to DATA", "explain", tmp_path / "m", alone, "--number", "0", "--counterfactual")

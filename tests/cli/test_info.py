@@ -6,7 +6,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 import siggpde
-from helpers.cli_data import run, start
+from helpers.cli_data import refuse, run, start
 from siggpde.cli import app
 
 runner = CliRunner()
@@ -55,5 +55,4 @@ def test_info_of_a_model(models: Path):
     for words in ("[red] (20), blue (20)", "--series who", "least squares", "40 of the training", siggpde.__version__):
         assert words in shown
     assert "target" in run("info", models / "sizes").stdout
-    nowhere = run("info", models / "none")
-    assert nowhere.exit_code == 1 and "there is no model folder" in nowhere.stderr
+    refuse(1, "there is no model folder", "info", models / "none")

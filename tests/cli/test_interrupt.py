@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import LONG, command, loaded, long_table, run, start, succeed, weights, write
+from helpers.cli_data import LONG, command, loaded, long_table, refuse, run, start, succeed, weights, write
 from helpers.mutations import damaged_files
 from siggpde.io import read
 
@@ -89,8 +89,7 @@ def test_a_checkpoint_is_not_thrown_away_unasked(folder: Path, part: Path):
 
 def test_a_damaged_checkpoint_is_said_to_be_one(folder: Path, part: Path):
     (part.parent / "part.checkpoint" / "member-1.pt").write_bytes(b"nonsense")
-    result = run("fit", folder / "data.csv", "--output", part, *PAPER, "--resume")
-    assert result.exit_code == 1 and "not a readable checkpoint" in result.stderr
+    refuse(1, "not a readable checkpoint", "fit", folder / "data.csv", "--output", part, *PAPER, "--resume")
 
 
 def test_resume_without_a_checkpoint_just_starts(folder: Path, tmp_path: Path):

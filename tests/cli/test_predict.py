@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, command, fitted, loaded, long_table, run, series_of, succeed, write
+from helpers.cli_data import FAST, command, fitted, loaded, long_table, refuse, run, series_of, succeed, write
 from helpers.file_opens import count_opens
 from helpers.pretend_device import DEVICE, pretend_device
 from siggpde.io import predictions as streaming
@@ -126,8 +126,7 @@ def test_threads_are_those_of_the_fit_or_as_said(name: str, models: Path, monkey
 
 @pytest.mark.parametrize("name", ["predict", "evaluate", "explain"])
 def test_models_that_cannot_be_read(name: str, models: Path, tmp_path: Path):
-    nowhere = run(name, tmp_path / "none", models / "test.csv")
-    assert nowhere.exit_code == 1 and "there is no model folder" in nowhere.stderr
+    refuse(1, "there is no model folder", name, tmp_path / "none", models / "test.csv")
     damaged = tmp_path / "damaged"
     shutil.copytree(models / "kinds", damaged)
     (file,) = damaged.glob("weights-*")
@@ -137,8 +136,7 @@ def test_models_that_cannot_be_read(name: str, models: Path, tmp_path: Path):
     result = run(name, damaged, models / "test.csv")
     assert result.exit_code == 1 and "SHA-256" in result.stderr and result.stderr.count("\n") == 1
     assert run("info", damaged).exit_code == 1
-    missing = run(name, models / "kinds", tmp_path / "none.csv")
-    assert missing.exit_code == 2 and "there is no file" in missing.stderr
+    refuse(2, "there is no file", name, models / "kinds", tmp_path / "none.csv")
 
 
 def test_a_reader_that_goes_away_is_no_failure_to_talk_about(models: Path):
@@ -305,8 +303,7 @@ def test_streamed_predictions_are_the_same(folder: Path, model: str, tmp_path: P
     result = succeed("predict", folder / model, folder / "test.parquet", "--output", output, "--level", "0.5")
     assert "12 predictions are in" in result.stderr
     assert pl.read_parquet(output).equals(whole(folder, model, "--level", "0.5"))
-    again = run("predict", folder / model, folder / "test.parquet", "--output", output)
-    assert again.exit_code == 2 and "--force overwrites it" in again.stderr
+    refuse(2, "--force overwrites it", "predict", folder / model, folder / "test.parquet", "--output", output)
     succeed("predict", folder / model, folder / "test.parquet", "--output", output, "--force")
 
 
@@ -316,8 +313,7 @@ def test_scattered_rows_are_read_as_a_whole(folder: Path, tmp_path: Path):
     assert pl.read_parquet(tmp_path / "out.parquet").sort("id").equals(whole(folder, "kinds").sort("id"))
     (tmp_path / "out.parquet").unlink()
     arguments = (tmp_path / "scattered.parquet", "--output", tmp_path / "out.parquet", "--resume")
-    refused = run("predict", folder / "kinds", *arguments)
-    assert refused.exit_code == 2 and "do not stand together" in refused.stderr
+    refuse(2, "do not stand together", "predict", folder / "kinds", *arguments)
 
 
 def test_an_interruption_says_how_to_go_on(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -358,8 +354,7 @@ def test_what_cannot_be_streamed_is_written_to_parquet_too(folder: Path, tmp_pat
 
 def test_the_layout_is_checked(folder: Path, tmp_path: Path):
     np.save(tmp_path / "x.npy", np.zeros((3, 5, 4)))
-    result = run("predict", folder / "kinds", tmp_path / "x.npy", "--output", tmp_path / "out.parquet")
-    assert result.exit_code == 1 and "has 5 channels" in result.stderr
+    refuse(1, "has 5 channels", "predict", folder / "kinds", tmp_path / "x.npy", "--output", tmp_path / "out.parquet")
     np.save(tmp_path / "y.npy", np.zeros((3, 3, 4)))
     result = run("predict", folder / "kinds", tmp_path / "y.npy", "--output", tmp_path / "out.parquet")
     assert result.exit_code == 1 and "give the --time of the fit" in result.stderr

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, LONG, long_table, run, succeed, write
+from helpers.cli_data import FAST, LONG, long_table, refuse, run, succeed, write
 from helpers.report_pages import SECTIONS, parsed
 from siggpde.cli.report import name_page
 
@@ -19,8 +19,7 @@ def test_a_page_about_a_model_and_a_file(models: Path, tmp_path: Path):
     assert made.sections == SECTIONS and "kinds on test" in made.text and "[red]" in made.text
     assert "siggpde report kinds test.csv --output page.html --explained 0" in made.text
     assert str(tmp_path) not in made.html and str(models) not in made.html
-    again = run("report", models / "kinds", models / "test.csv", "--output", page, *QUICK)
-    assert again.exit_code == 2 and "--force overwrites it" in again.stderr
+    refuse(2, "--force overwrites it", "report", models / "kinds", models / "test.csv", "--output", page, *QUICK)
     assert run("report", models / "kinds", models / "test.csv", "--output", tmp_path / "page.txt").exit_code == 2
 
 

@@ -31,6 +31,12 @@ def succeed(*arguments: Any) -> Any:
     return result
 
 
+def refuse(code: int, words: str, *arguments: Any) -> None:
+    """Checks that a command ends with an exit code, and that its message has certain words."""
+    result = run(*arguments)
+    assert result.exit_code == code and words in result.stderr, result.output
+
+
 def command(*arguments: Any) -> list[str]:
     """A command line with the interpreter, and the search for packages, of this process."""
     return [sys.executable, *["-S"] * sys.flags.no_site, "-m", "siggpde", *map(str, arguments)]

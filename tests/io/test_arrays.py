@@ -234,6 +234,7 @@ def test_parquet_without_rows(tmp_path: Path):
     [
         ("ts", {"series": "id"}, r"series='id' has no meaning for \.ts files \(only for csv, parquet\)"),
         ("ts", {"target": "y"}, "target='y' has no meaning for .ts"),
+        ("ts", {"groups": "a"}, r"groups='a' has no meaning for .ts files \(only for npz, npy, csv, parquet\)"),
         ("npz", {"mmap": True}, r"mmap=True has no meaning for \.npz files \(only for npy\)"),
         ("csv", {"part": "train"}, "part='train' has no meaning"),
         ("csv", {"reader": "aeon"}, "reader='aeon' has no meaning"),

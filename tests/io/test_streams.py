@@ -115,6 +115,8 @@ def test_scattered_series_are_refused(tmp_path: Path, slab: int, monkeypatch: py
 def test_blocks_are_of_a_size_that_fits(tmp_path: Path):
     np.save(tmp_path / "x.npy", np.zeros((2, 3, 40), dtype=np.float32))
     assert stream(tmp_path / "x.npy").block_size() == 2**22 // 120 // 1024 * 1024
+    (block,) = stream(tmp_path / "x.npy").blocks()
+    assert isinstance(block, SeriesData) and block.y is None and block.name == "x"
     np.save(tmp_path / "long.npy", np.zeros((1, 10**6), dtype=np.int8))
     assert stream(tmp_path / "long.npy").block_size() == 1024
 
@@ -144,6 +146,12 @@ def test_files_that_cannot_be_streamed(tmp_path: Path):
     texts.write_parquet(tmp_path / "e.parquet")
     with pytest.raises(NotStreamable, match="column 'when' is text"):
         stream(tmp_path / "e.parquet", series="who", time="when")
+    long([2, 2, 2], ["a", None, "b"]).write_parquet(tmp_path / "f.parquet")
+    with pytest.raises(ValueError, match=r"row 2 does not say which series"):
+        stream(tmp_path / "f.parquet", series="who")
+    np.save(tmp_path / "x.npy", np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"series='who' has no meaning for \.npy files"):
+        stream(tmp_path / "x.npy", series="who")
 
 
 @pytest.mark.parametrize(
@@ -163,22 +171,3 @@ def test_wrong_options(tmp_path: Path, options: dict[str, Any], message: str):
     long([2, 2], ["a", "b"]).write_parquet(tmp_path / "long.parquet")
     with pytest.raises(ValueError, match=message):
         stream(tmp_path / "long.parquet", **options)
-
-
-def test_options_that_arrays_have_not(tmp_path: Path):
-    np.save(tmp_path / "x.npy", np.zeros((2, 3)))
-    with pytest.raises(ValueError, match=r"series='who' has no meaning for \.npy files"):
-        stream(tmp_path / "x.npy", series="who")
-
-
-def test_a_series_without_a_name(tmp_path: Path):
-    table = long([2, 2, 2], ["a", None, "b"])
-    table.write_parquet(tmp_path / "long.parquet")
-    with pytest.raises(ValueError, match=r"row 2 does not say which series"):
-        stream(tmp_path / "long.parquet", series="who")
-
-
-def test_blocks_are_series_data(tmp_path: Path):
-    np.save(tmp_path / "x.npy", np.zeros((2, 3)))
-    (block,) = stream(tmp_path / "x.npy").blocks()
-    assert isinstance(block, SeriesData) and block.y is None and block.name == "x"

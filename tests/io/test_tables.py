@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.io_data import LONG, NAN, WIDE, assert_equal, series_data
-from siggpde.io import NotStreamable, SeriesData, from_frame, groups_by_time, read, stream, write
+from siggpde.io import SeriesData, from_frame, groups_by_time, read, stream, write
 
 
 def table(kind: str, columns: dict, folder: Path) -> dict:
@@ -476,15 +476,6 @@ def test_arrays(tmp_path: Path):
     both = {"X_train": x, "X_test": x, "y_train": who, "y_test": who}
     np.savez(tmp_path / "parts.npz", person=np.array([0, 1, 1]), **both)
     assert read(tmp_path / "parts.npz", part="train", groups="person").groups.tolist() == [0, 1, 1]  # pyright: ignore
-
-
-def test_formats_without_groups(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"groups='a' has no meaning for .ts files \(only for npz, npy, csv, parq"):
-        read(tmp_path / "some.ts", groups="a")
-    with pytest.raises(TypeError):
-        stream(tmp_path / "some.parquet", groups="a")  # pyright: ignore[reportCallIssue]
-    with pytest.raises(NotStreamable):
-        stream(tmp_path / "some.csv")
 
 
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
