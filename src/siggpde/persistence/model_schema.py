@@ -1,8 +1,8 @@
 """The schema of a saved estimator: settings, what it knows of its series, their preparation, and its committee.
 
 A committee of views has blocks of every kind, members, a link of classes, and what it knows of novelty; a model of
-`method="paper"` has a transform of series to paths and a Gaussian process (`persistence.model_state`). Sizes are
-bounded before anything of that size is made: there are as many `classes` as labels, and few quadrature points.
+`method="paper"` has a transform of series to paths and a Gaussian process. Sizes are bounded before
+anything of that size is made: there are as many `classes` as labels, and few quadrature points.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from siggpde.numerics.windows import LIFTS, MAX_DEPTH
-from siggpde.numerics.words import count_up_to
-from siggpde.persistence.model_state import SETTINGS, TENSORS
+from siggpde.numerics.words import MAX_LETTERS, count_up_to
 from siggpde.persistence.schema import (
     EITHER,
     LARGEST,
@@ -48,6 +47,53 @@ _MOST_WORDS, _MOST_LETTERS = 10**6, 10  # of paths
 _MOST_CHARACTERS = 10**7  # of all labels together, in memory
 _LABELS = re.compile(r"[<>|=](b1|[iu][1248]|f[248]|O|U(\d{1,8}))")
 _CHANNELS = integer(1, _MOST_CHANNELS)
+
+# Gaussian processes.
+
+_LOGARITHM = 100.0  # the largest of a scale, noise or amplitude, up or down: of standardised series all are far from it
+
+_CLASSES, _QUADRATURE = integer(1, size="classes"), integer(1, 2**14)
+_CLASS_WEIGHT = maybe(list_of(number(POSITIVE), size="classes"))
+_SCALE = number(1e-40, 1e40)
+_LIKELIHOODS = {
+    "softmax": {
+        "classes": _CLASSES,
+        "points? predict_points?": _QUADRATURE,
+        "class_weight?": _CLASS_WEIGHT,
+        "seed?": integer(0, 2**63),
+    },
+    "robustmax": {"classes": _CLASSES, "eps": number(1e-12, 0.999), "class_weight?": _CLASS_WEIGHT},
+    "bernoulli": {"link": {"probit", "logit"}, "class_weight?": _CLASS_WEIGHT},
+    "gaussian": {"noise": _SCALE},
+    "student_t": {"scale": _SCALE, "df": number(1e-3, 1e9), "learn_df": bool},
+    "poisson": {"offset": number(-_LOGARITHM, _LOGARITHM)},
+}
+GP_SETTINGS = {
+    "dtype": {"float32", "float64"},
+    "covariance": {"full", "shared", "diagonal"},
+    "kernel": {
+        "channels": integer(1, _MOST_CHANNELS),
+        "normalized finite": bool,
+        "depth": maybe(integer(0, MAX_LETTERS)),
+        "tol": number(1e-15, 1),
+    },
+    "features": {"order": {"energy", "lexicographic"}, "rank": maybe(integer(1))},
+    "likelihood": by_kind("name", _LIKELIHOODS),
+    "fixed": list_of(str, most=1000),
+    "layouts": map_of(list_of(integer(0, 10), most=10)),
+}
+"""The schema of the settings of a model."""
+_WORDS = {"letters?": integers(None, high=_MOST_CHANNELS), "lengths?": integers(None, high=MAX_LETTERS)}
+GP_TENSORS = {
+    "kernel.log_theta": array(None, low=-_LOGARITHM, high=_LOGARITHM),
+    "kernel.log_amplitude": array(low=-_LOGARITHM, high=_LOGARITHM),
+    "likelihood.log_noise? likelihood.log_scale? likelihood.log_df?": array(low=-_LOGARITHM, high=_LOGARITHM),
+    **{f"{owner}.words.{name}": schema for owner in ("kernel", "features") for name, schema in _WORDS.items()},
+    "features.basis?": array(None, None),
+    "variational.mean": array(None, None, dtypes=EITHER),
+    "variational.root": array(..., low=-RAW, high=RAW, dtypes=EITHER),
+}
+"""The schema of the tensors of a model."""
 
 # Series to paths.
 
@@ -439,7 +485,7 @@ def _kernel_of_paths(member: Any, at: Place) -> None:
 
 
 _PAPER_MEMBER = {
-    "model": SETTINGS,
+    "model": GP_SETTINGS,
     "transform": _transform(smallest=POSITIVE, largest=RAW),
     "settings": map_of(plain),
     "score": maybe(number()),
@@ -447,7 +493,7 @@ _PAPER_MEMBER = {
 }
 _PAPER_TENSORS = {
     "weights": _WEIGHTS,
-    **{" ".join(f"member0.{name}" for name in names.split()): part for names, part in TENSORS.items()},
+    **{" ".join(f"member0.{name}" for name in names.split()): part for names, part in GP_TENSORS.items()},
 }
 _PAPER_MODEL = {
     "members": list_of(also(_PAPER_MEMBER, _kernel_of_paths), least=1, most=1, size="members"),

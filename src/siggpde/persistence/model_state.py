@@ -17,73 +17,15 @@ from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Likelihood
 from siggpde.gp.model import SignatureGP
-from siggpde.numerics.words import MAX_LETTERS, Word, count_up_to
+from siggpde.numerics.words import Word, count_up_to
 from siggpde.persistence.manifest import ModelFileError
+from siggpde.persistence.model_schema import GP_SETTINGS, GP_TENSORS
 from siggpde.persistence.nested import contiguous, with_order
-from siggpde.persistence.schema import (
-    EITHER,
-    POSITIVE,
-    RAW,
-    Place,
-    array,
-    by_kind,
-    check,
-    integer,
-    integers,
-    list_of,
-    map_of,
-    maybe,
-    number,
-)
+from siggpde.persistence.schema import Place, check
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _BASIS = "features.basis"
 _FIX = "save the model again"
-_MOST_CHANNELS = 10**6
-_LOGARITHM = 100.0  # the largest of a scale, noise or amplitude, up or down: of standardised series all are far from it
-
-_CLASSES, _POINTS = integer(1, size="classes"), integer(1, 2**14)
-_CLASS_WEIGHT = maybe(list_of(number(POSITIVE), size="classes"))
-_SCALE = number(1e-40, 1e40)
-_LIKELIHOODS = {
-    "softmax": {
-        "classes": _CLASSES,
-        "points? predict_points?": _POINTS,
-        "class_weight?": _CLASS_WEIGHT,
-        "seed?": integer(0, 2**63),
-    },
-    "robustmax": {"classes": _CLASSES, "eps": number(1e-12, 0.999), "class_weight?": _CLASS_WEIGHT},
-    "bernoulli": {"link": {"probit", "logit"}, "class_weight?": _CLASS_WEIGHT},
-    "gaussian": {"noise": _SCALE},
-    "student_t": {"scale": _SCALE, "df": number(1e-3, 1e9), "learn_df": bool},
-    "poisson": {"offset": number(-_LOGARITHM, _LOGARITHM)},
-}
-SETTINGS = {
-    "dtype": set(_DTYPES),
-    "covariance": {"full", "shared", "diagonal"},
-    "kernel": {
-        "channels": integer(1, _MOST_CHANNELS),
-        "normalized finite": bool,
-        "depth": maybe(integer(0, MAX_LETTERS)),
-        "tol": number(1e-15, 1),
-    },
-    "features": {"order": {"energy", "lexicographic"}, "rank": maybe(integer(1))},
-    "likelihood": by_kind("name", _LIKELIHOODS),
-    "fixed": list_of(str, most=1000),
-    "layouts": map_of(list_of(integer(0, 10), most=10)),
-}
-"""The schema of the settings of a model."""
-_WORDS = {"letters?": integers(None, high=_MOST_CHANNELS), "lengths?": integers(None, high=MAX_LETTERS)}
-TENSORS = {
-    "kernel.log_theta": array(None, low=-_LOGARITHM, high=_LOGARITHM),
-    "kernel.log_amplitude": array(low=-_LOGARITHM, high=_LOGARITHM),
-    "likelihood.log_noise? likelihood.log_scale? likelihood.log_df?": array(low=-_LOGARITHM, high=_LOGARITHM),
-    **{f"{owner}.words.{name}": schema for owner in ("kernel", "features") for name, schema in _WORDS.items()},
-    "features.basis?": array(None, None),
-    "variational.mean": array(None, None, dtypes=EITHER),
-    "variational.root": array(..., low=-RAW, high=RAW, dtypes=EITHER),
-}
-"""The schema of the tensors of a model."""
 
 
 def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -155,8 +97,8 @@ def model_from_state(tensors: Mapping[str, Tensor], settings: Mapping[str, Any])
 
 
 def _build(saved: Mapping[str, Tensor], settings: Mapping[str, Any]) -> SignatureGP:
-    check(SETTINGS, settings, Place("settings"))
-    check(TENSORS, saved, Place("tensors"))
+    check(GP_SETTINGS, settings, Place("settings"))
+    check(GP_TENSORS, saved, Place("tensors"))
     copies = {name: value.detach().clone(memory_format=torch.contiguous_format) for name, value in saved.items()}
     tensors = {name: with_order(value, settings["layouts"].get(name)) for name, value in copies.items()}
     dtype = _DTYPES[settings["dtype"]]
