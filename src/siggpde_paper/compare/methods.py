@@ -1,11 +1,7 @@
 """The methods of a comparison by name, and how good each is on a split: figures of predictions and CPU seconds.
 
-Peers are aeon's features with a head of scikit-learn, whose scores become probabilities by a softmax with a temperature
-fitted to series that were left out,
-
-    p(c) = (1 - lapse) softmax(T scores)_c + lapse / C,    lapse = 1 / (n + 2),
-
-for n training series, so that a method which was right about all left-out series does not claim to be right for ever.
+Scores of peers become probabilities p(c) = (1 - lapse) softmax(T scores)_c + lapse / C, lapse = 1 / (n + 2), for n
+training series: a method that was right about all left-out series does not claim to be right for ever.
 """
 
 from __future__ import annotations
@@ -120,13 +116,7 @@ def temperature_loss(logarithm: float, scores: np.ndarray, y: np.ndarray, lapse:
 def fit_link(scores: np.ndarray, y: np.ndarray, lapse: float, centre: float) -> Link:
     """The most probable temperature for scores (n, C) of left-out series and their classes y (n,), 0 to C - 1.
 
-    The best of a grid over log T, refined between its neighbours: with a lapse the loss may have several minima.
-
-    Examples:
-        >>> scores = np.array([[1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, -1.0]])
-        >>> link = fit_link(scores, np.array([0, 1, 0, 1]), lapse=1 / 6, centre=RIDGE_CENTRE)
-        >>> bool(0.5 < link.temperature < 4)
-        True
+    It is the best of a grid over log T, refined between its neighbours: with a lapse the loss may have several minima.
     """
     losses = [temperature_loss(at, scores, y, lapse, centre) for at in _LOGARITHMS]
     best = int(np.argmin(losses))
@@ -183,9 +173,8 @@ class TreesHead:
 class LogisticHead:
     """Logistic regression with a squared penalty, chosen by cross-validated log probabilities.
 
-    It depends on the table through inner products alone. So where there are more columns than rows it is fitted, with
-    the same result, to the coordinates Z of the rows in the space that they span, Z Z' = table table'. Rows are scaled
-    to length 1 on average, which the penalties are for.
+    Where there are more columns than rows it is fitted, with the same result, to the coordinates Z of the rows in the
+    space that they span, Z Z' = table table'. Rows have length 1 on average, which the penalties are for.
     """
 
     centre: ClassVar[float | None] = None
@@ -225,10 +214,10 @@ def _mean_log_probability(model: Any, table: np.ndarray, y: np.ndarray) -> float
 
 
 class FeatureClassifier:
-    """Features, a head, and probabilities by a temperature fitted to the head's out-of-fold scores.
+    """Features, a head, and probabilities by the temperature `link_`, fitted to the head's out-of-fold scores.
 
-    X is (n_cases, n_channels, n_timepoints) or a list of (n_channels, n_timepoints_i); it is brought to the length of
-    the longest training series. After `fit`: `classes_`, `link_`, and `calibration_seconds_`, CPU seconds of the folds.
+    Series are brought to the length of the longest training series; `calibration_seconds_` are CPU seconds of the
+    folds.
     """
 
     def __init__(self, features: Features, head: type[Head], seed: int, time_channel: int | None = None) -> None:
@@ -299,9 +288,7 @@ class NormalRegressor:
 
 
 class FeatureRegressor(NormalRegressor):
-    """Features and a ridge regression, its penalty by leave-one-out; `std_` is the root of the mean squared error of
-    series that were left out.
-    """
+    """Features and a ridge regression, its penalty by leave-one-out; `std_` is the root mean squared error on folds."""
 
     def __init__(self, features: Features, seed: int, time_channel: int | None = None) -> None:
         self.features, self.seed, self.time_channel = features, seed, time_channel
@@ -353,11 +340,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Method:
-    """A method by name. `classifier` and `regressor` make an estimator, None where the method is not for that task.
-
-    Classifiers have `fit(X, y, groups=None)`, `predict_proba` and `classes_`; regressors the same `fit`,
-    `predict(X, return_std=True)`, `predict_quantiles` and `log_likelihood`. `package` is what has to be installed.
-    """
+    """A method by name; `classifier` and `regressor` make estimators (None where it is not for that task), whose
+    methods are those of `SigGPClassifier` and `SigGPRegressor`. `package` is what has to be installed."""
 
     name: str
     title: str
@@ -433,11 +417,9 @@ COSTS = ("cpu_fit", "cpu_predict")
 def judge(
     method: Method, task: str, X: Any, y: np.ndarray, split: Split, run: Run, groups: np.ndarray | None = None
 ) -> dict[str, float]:
-    """Fits on the series of `split.train`, of these `groups` (n,), and judges on those of `split.test`.
+    """Fits on the series of `split.train`, with their `groups` (n,), and judges on those of `split.test`.
 
-    Figures are accuracy, nlpp, brier and ece of a classification, rmse, mae, nlpd and the coverage of 90 % intervals
-    of a regression. CPU seconds: `cpu_fit`, of which `cpu_calibration` is the peers' search for probabilities, and
-    `cpu_predict`, of the probabilities, or of means and standard deviations.
+    CPU seconds are `cpu_fit`, with `cpu_calibration`, the peers' search for probabilities, in it, and `cpu_predict`.
     """
     train, test = take(X, split.train), take(X, split.test)
     estimator, classes = method.make(task, run), task == "classification"
@@ -465,7 +447,7 @@ def judge_on_splits(
     step: Callable[[str, int], None],
     groups: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """The figures of `judge` on every split, with means and standard errors; `step` is told of every split.
+    """The figures of `judge` on every split, with means and standard errors; `step` is called after every split.
 
     For a method of another package that fails, the reason is in the place of the figures.
     """
@@ -501,12 +483,7 @@ def warm_up(method: Method, task: str, channels: int, run: Run) -> None:
 
 
 def spread(values: Iterable[float]) -> tuple[float, float | None]:
-    """Mean and standard error of the mean; None for the error of a single value, or where the mean is infinite.
-
-    Examples:
-        >>> spread([1.0, 2.0, 3.0])
-        (2.0, 0.5773502691896258)
-    """
+    """Mean and standard error of the mean; None for the error of a single value, or where the mean is infinite."""
     given = list(values)
     mean = statistics.fmean(given)
     if len(given) < 2 or not math.isfinite(mean):

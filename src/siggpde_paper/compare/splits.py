@@ -1,7 +1,4 @@
-"""Series of any lengths as arrays, and which of them a method learns from and is judged on; the clock of CPU seconds.
-
-Splits depend on the seed and the labels alone, so every method of a comparison has the same ones.
-"""
+"""Series of equal lengths, and splits for learning and judging, which depend on the seed and the labels alone."""
 
 from __future__ import annotations
 
@@ -45,15 +42,8 @@ def common_length(X: Any) -> int:
 def equal_lengths(X: Any, length: int, time_channel: int | None = None) -> np.ndarray:
     """Returns every series at `length` even steps from its first point to its last, (n_cases, n_channels, length).
 
-    Values between points are interpolated linearly, and so are gaps (NaN); before the first number of a channel and
-    behind the last these are repeated, and a channel of nothing but gaps is 0. Steps are even in the time stamps of
-    `time_channel`, which is left out of the result, and without it in the number of the point.
-
-    Examples:
-        >>> equal_lengths([np.array([[0.0, 2.0]]), np.array([[5.0, np.nan, 7.0]])], 3)
-        array([[[0., 1., 2.]],
-        <BLANKLINE>
-               [[5., 6., 7.]]])
+    Values and gaps (NaN) are interpolated linearly, the first and last number of a channel are repeated, and a channel
+    of nothing but gaps is 0. Steps are even in the stamps of `time_channel`, which is left out, or else in points.
     """
     if isinstance(X, np.ndarray) and X.shape[2] == length and time_channel is None and not np.isnan(X).any():
         return X
@@ -85,11 +75,6 @@ def resample(y: np.ndarray, n_train: int, n_test: int, seed: int, *, stratify: b
     """A random split of the series with labels y (n,): disjoint rows, `n_train` and at most `n_test` of them.
 
     With `stratify` the classes have the shares that they have in y, and at least one series each to learn from.
-
-    Examples:
-        >>> split = resample(np.array(["a", "b"] * 10), 8, 6, seed=0, stratify=True)
-        >>> len(split.train), len(split.test), len(set(split.train) & set(split.test))
-        (8, 6, 0)
     """
     if not 0 < n_train < len(y) or n_test < 1:
         raise ValueError(
@@ -114,10 +99,6 @@ def shares(counts: np.ndarray, total: int, least: int) -> np.ndarray:
     """`total` divided in proportion to `counts` (k,), none above its count nor, where it has as many, below `least`.
 
     What rounding leaves over goes to those that are furthest below their proportion.
-
-    Examples:
-        >>> shares(np.array([90, 9, 1]), 10, least=1)
-        array([8, 1, 1])
     """
     wanted = counts * (total / counts.sum())
     dealt = np.clip(np.floor(wanted).astype(int), np.minimum(least, counts), counts)
@@ -132,11 +113,11 @@ def shares(counts: np.ndarray, total: int, least: int) -> np.ndarray:
 def cross_validation(
     y: np.ndarray, folds: int, seed: int, *, stratify: bool, groups: np.ndarray | None = None
 ) -> list[Split]:
-    """Splits of which each judges one fold and learns from the others.
+    """Splits, each of which judges one fold and learns from the others; series of one of the `groups` (n,) stay
+    together.
 
-    With `stratify` the classes are dealt out evenly. A class with one series only is always learned from, so no
-    method is asked for a class that it has never seen. Series of one of the `groups` (n,) are in one fold; of such a
-    fold, series of a class that no other fold has are not judged.
+    With `stratify` classes are dealt out evenly; a class with one series is always learned from, and series of a class
+    that only the judged fold has are not judged, so that no method is asked for a class that it has never seen.
     """
     if groups is not None:
         return _folds_of_groups(y, folds, seed, stratify, groups)
@@ -193,10 +174,8 @@ def repeated_splits(
     stratify: bool,
     groups: np.ndarray | None,
 ) -> list[tuple[int, Split]]:
-    """The splits of every seed, with it: by `folds`, or, where they are None, the first `n_train` series and the rest.
-
-    Every split is reduced to `max_train` and `max_test` series, see `at_most`.
-    """
+    """The splits of every seed, with it: by `folds`, or, where they are None, the first `n_train` series and the rest;
+    each is reduced to `max_train` and `max_test` series by `at_most`."""
     splits = []
     for seed in seeds:
         if folds is None:

@@ -1,17 +1,7 @@
 """The paper's experiments on PenDigits, whale calls and satellite series: methods compared on one data set.
 
-**Digits, whale calls, satellite series (Crop)**: accuracy, NLPP, ELBO and CPU time of every method, with the numbers of
-the paper, or at several numbers M of inducing variables. Iterations are timed apart from the fits, for a machine may be
-busy with these.
-
-**Scales**: what learning the channel scales does on PenDigits, with scales frozen, the exact gradient, and the authors'
-gradient. That is Algorithm 2 by finite differences, which is biased. All variants have the same seeds, so the same
-start, validation parts and batches.
-
-**A million satellite series**: synthetic ones, for the paper's data is not public. Each is a training series of Crop
-with noise added, so that a million of them hold hardly more than the originals: what is measured is time and memory,
-and that accuracy does not suffer. The same model is trained for as many iterations on the originals, and both are
-tested on the real test series.
+Iterations are timed apart from the fits, because a machine may be busy with these. Variants of `run_scales` have the
+same seeds, so the same start, validation parts and batches.
 """
 
 from __future__ import annotations
@@ -64,10 +54,7 @@ _METHOD = {"kind": "siggpde", "order": "lexicographic"}
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """Whole fits of every method as often as `runs` says, and times of a few iterations.
-
-    The paper's experiments on digits (PenDigits), whale calls and satellite series.
-    """
+    """Whole fits of every method `runs` times, and times of a few iterations: the paper's digits, whales and crops."""
     if "official" in config:
         split = {"sizes": split_sizes(load_series(config))}
         if results.once("split", lambda: split) != split:
@@ -152,10 +139,7 @@ def time_iterations(config: dict[str, Any], method: dict[str, Any]) -> Record:
 
 
 def times_section(config: dict[str, Any], results: Results) -> str:
-    """The table: a row for each M, or for the one M a row for each method; ratios are those to the first method.
-
-    Empty where nothing was timed.
-    """
+    """The table: a row for each M, or for the one M a row for each method; empty where nothing was timed."""
     timed = results.runs("time/")
     if not timed:
         return ""
@@ -231,10 +215,7 @@ def _draw_sizes(config: dict[str, Any], results: Results) -> str:
 
 
 def run_scales(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """Every variant as often as `runs` says, and the error of the authors' gradient at the start.
-
-    The paper's section 4 and its Algorithm 2, compared with the exact gradient.
-    """
+    """Every variant in `runs` runs, and the error of the authors' gradient, the paper's Algorithm 2, at the start."""
     results.compute({"errors": partial(gradient_errors, config)})
     results.compute(fit_tasks(config, results.folder, runs), jobs)
 
@@ -330,11 +311,8 @@ def _draw_scales(config: dict[str, Any], results: Results) -> str:
 
 
 def run_million(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """The model on the synthetic series and on the originals, each in a process of its own, for its peak memory.
-
-    The paper's experiment on a million satellite series, with a synthetic million; settings without `synthetic` are for
-    the real one, the originals of which are all there is.
-    """
+    """The paper's million satellite series: the model on synthetic series and on the originals, each in a process of
+    its own for its peak memory. Settings without `synthetic` are for the real million, which has originals only."""
     for seed in range(runs):
         for kind in _kinds(config):
             checkpoint = results.folder / "checkpoints" / f"{kind}-{seed}.pt"
@@ -367,10 +345,8 @@ def synthetic(data: Prepared, count: int, noise: float, seed: int) -> Prepared:
 
 
 def resampled(data: Prepared, count: int, noise: float, seed: int) -> tuple[Tensor, Tensor]:
-    """`count` synthetic series (count, length, channels) and labels: each a training series drawn with its class.
-
-    Gaussian noise of `noise` times the spread of its channel is added at every point. Float32.
-    """
+    """`count` synthetic series (count, length, channels), float32, and labels: each a training series drawn with its
+    class, with Gaussian noise of `noise` times the spread of its channel at every point."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randint(len(data.y_train), (count,), generator=generator)
     raw = data.raw_train.float()

@@ -1,13 +1,7 @@
 """The complexity tables of the paper, measured: time and space of the parts of an iteration, and how they grow.
 
-M, length, channels, batch, levels and the points of inducing sequences grow, one at a time. Space is measured twice:
-with every number of the recursions stored for the reverse pass, as the algorithms are written and as the orders count,
-and as it is here, where the core and the tiles of GPSig compute numbers again instead of storing them.
-
-A third table tells algorithm and language apart, by whole iterations of SigGPDE and GPSig in the core and in torch. The
-core against GPSig in torch compares two things at once. Plain torch against torch compares the algorithms, and so does
-the core against the core; the core against plain torch compares the languages. Times of the TensorFlow code of the
-authors of both methods are quoted beside them.
+Space is measured with everything stored for the reverse pass, as the orders count, and as it is here. A third table
+has whole iterations of SigGPDE and GPSig in the core and in torch, which tells algorithm and language apart.
 """
 
 from __future__ import annotations
@@ -33,10 +27,9 @@ Combine = Callable[[list[float]], float]
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """All measurements, one after the other and at most once; `runs` and `jobs` do not matter to them.
+    """All measurements, the quickest first; `runs` and `jobs` do not matter to them.
 
-    The keys of times begin with "time", those of memory with "space", and those of whole iterations with "iteration"
-    and "peak". The quickest come first.
+    Keys begin with "time", "space", and for whole iterations "iteration" and "peak".
     """
     tasks: dict[str, Callable[[], Record]] = {}
     for number in range(config["passes"]):
@@ -100,23 +93,13 @@ class Row:
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:
-    """The slope of log value in log size, by least squares, of pairs (size, value).
-
-    Examples:
-        >>> round(exponent([(1.0, 3.0), (2.0, 12.0), (4.0, 48.0)]), 6)
-        2.0
-    """
+    """The slope of log value in log size, by least squares, of pairs (size, value)."""
     sizes, values = ([math.log(pair[side]) for pair in points] for side in (0, 1))
     return linear_regression(sizes, values).slope
 
 
 def exponent_cell(points: Sequence[tuple[float, float]], letter: str, order: str) -> str:
-    """The exponent over all points and, where the order depends on the letter, in brackets between the last two.
-
-    Examples:
-        >>> exponent_cell([(1.0, 1.0), (2.0, 2.0), (4.0, 8.0)], "M", "M² B")
-        '1.50 (2.00)'
-    """
+    """The exponent over all points and, where the order depends on the letter, in brackets between the last two."""
     if len(points) < 2:
         return "–"
     whole, last = exponent(points), exponent(points[-2:])
@@ -140,8 +123,8 @@ def growth_table(
 ) -> str:
     """A row for each of `rows`: its order, what it takes at the base of the plan, and exponents in every size.
 
-    `combine` makes one value of the parts of a row. Exponents of the methods in `others` come from plans of their own.
-    Values up to `noise` are noise: they are 0, and no exponent rests on them.
+    `combine` makes one value of the parts of a row; the methods in `others` have plans of their own. Values up to
+    `noise` count as 0, and no exponent rests on them.
     """
     lines = []
     for row in rows:
@@ -162,10 +145,8 @@ def draw_growth(
     rows: Sequence[tuple[Plan, str, dict[str, tuple[str, Value]]]],
     noise: float | None = None,
 ) -> str:
-    """A figure of rows of panels, one for every size that grows; all have logarithmic scales.
-
-    A row has a plan, a label, and by method the name and the value of a curve. The last row has a line at the noise.
-    """
+    """A figure of rows (plan, label, name and value of a curve by method), with a panel for every size that grows; the
+    last row has a line at the noise."""
     columns, entries = max(len(plan.grow) for plan, *_ in rows), {}
     figure, panels = tables.subplots(len(rows), columns, (2.7 * columns, 1 + 2.4 * len(rows)), sharey="row")
     for axes, (plan, label, curves) in zip(panels, rows, strict=True):
@@ -224,10 +205,7 @@ def _plan(name: str, settings: dict[str, Any]) -> Plan:
 
 
 def time_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
-    """A pass over every part of every method at every size.
-
-    Measures the paper's table of time complexities.
-    """
+    """A pass over every part of every method at every size, for the paper's table of time complexities."""
     common, large = time_plans(config)
     listed = [(large, "siggpde", size) for size in large.sizes()]
     listed += [(common, method, size) for method in METHODS for size in common.sizes()]
@@ -296,10 +274,7 @@ def space_plans(config: dict[str, Any]) -> tuple[Plan, Plan, Plan, Plan]:
 
 
 def space_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
-    """Every method at every size, each in a process of its own, where the operating system can say what it took.
-
-    Measures the paper's table of space complexities.
-    """
+    """Every method at every size, each in a fresh process, for the paper's table of space complexities."""
     if number > 0 or not measurements.measurable():  # memory is the same in every pass
         return {}
     stored, here, large, kept = space_plans(config)

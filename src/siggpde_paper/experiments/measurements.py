@@ -1,9 +1,7 @@
 """CPU time and peak memory of iterations of each method, and of their parts one by one, on random series.
 
-Peak memory is the growth of the process's resident memory to its peak during one call, as the kernel of the operating
-system counts it (`VmHWM`): it holds what torch and the native core allocate alike, which torch's own counters do not.
-The peak is reset before every call, so that imports cannot hide it, and large blocks come from the operating system
-and go back to it, so that memory freed before is not used again unseen. Linux only.
+Peak memory is the growth of resident memory to its peak during one call (`VmHWM`, Linux only), which counts what torch
+and the native core allocate alike; the peak is reset before every call.
 """
 
 from __future__ import annotations
@@ -65,10 +63,8 @@ Parts = dict[str, Callable[[], object]]
 
 @dataclass(frozen=True)
 class Size:
-    """M inducing variables, series of `length` segments and d channels, a batch, n levels and z (of GPSig).
-
-    z is the number of points of an inducing sequence; 0 stands for n + 1.
-    """
+    """M inducing variables, series of `length` segments and d channels, a batch, n levels and z points of an inducing
+    sequence of GPSig; z = 0 stands for n + 1."""
 
     M: int
     length: int
@@ -97,10 +93,7 @@ def inducing_features(method: str, size: Size) -> OrthogonalSignatureFeatures | 
 
 
 def parts_of(method: str, size: Size) -> Parts:
-    """Value and gradient of every part; what a method does not have is absent.
-
-    C_fu of SigGPDE rescales signatures that are there, `signatures` computes them.
-    """
+    """Value and gradient of every part; C_fu of SigGPDE rescales stored signatures, `signatures` computes them."""
     x, features = series(size), inducing_features(method, size)
     if isinstance(features, OrthogonalSignatureFeatures):
         plain = isinstance(features, TorchFeatures)
@@ -156,10 +149,7 @@ def _differentiate(values: Tensor, *sources: nn.Module | Tensor) -> None:
 
 
 def cpu_seconds(call: Callable[[], object], min_seconds: float) -> float:
-    """The fastest of repeated calls, which are as many as take `min_seconds`, and at least two.
-
-    A call that takes more than three seconds is not repeated.
-    """
+    """The fastest of at least two calls, as many as take `min_seconds`; one call, if it takes over 3 seconds."""
     taken: list[float] = []
     while sum(taken) < (min_seconds if len(taken) >= FEWEST_CALLS else LONG_CALL):
         started = time.process_time()
@@ -281,10 +271,7 @@ def load_sentence(records: Iterable[dict[str, float]]) -> str:
 
 
 def time_iteration(method: str, sizes: dict[str, int], squared: float, iterations: int) -> dict[str, float]:
-    """The least CPU seconds of an iteration: ELBO, gradient and update.
-
-    With the kernel fixed no features of SigGPDE change: they are stored, and nothing is computed at every iteration.
-    """
+    """The least CPU seconds of an iteration; features of SigGPDE are stored where the kernel is fixed."""
     kinds = {"moving": True} if method.endswith("-every") else {"fixed": False, "moving": True}
     with limited(1):
         record = {name: min(_iterations(method, sizes, squared, iterations, learn)()) for name, learn in kinds.items()}
@@ -292,8 +279,7 @@ def time_iteration(method: str, sizes: dict[str, int], squared: float, iteration
 
 
 def iteration_peak(method: str, sizes: dict[str, int], squared: float) -> dict[str, float]:
-    """Returns the MiB to the peak of an iteration with the kernel learned, after one of small size; to be called in
-    a fresh process."""
+    """Returns the MiB to the peak of an iteration that learns the kernel, after a small one; for a fresh process."""
     _iterations(method, sizes | {"M": sizes["classes"], "batch": sizes["classes"]}, squared, 1, True)()
     return {"MiB": peak_growth(_iterations(method, sizes, squared, 1, True))}
 

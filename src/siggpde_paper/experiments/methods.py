@@ -1,15 +1,7 @@
 """The methods that are compared, each from prepared series to test figures.
 
-Series are prepared as in the paper: time i / length in front, every channel standardised on the training series.
-`siggpde` is the paper's model: the untruncated kernel, the first words by level and alphabet, the paper's schedule.
-Its scales can be frozen (`scales = "frozen"`) or learned by the authors' gradient (`scales = "finite differences"`).
-`natural` is the same model trained by natural gradients, `gpsig` the baseline, with the paper's schedule, and
-`classifier` the estimator with its defaults. A schedule with `l1` is that of the authors' code (`AuthorsSchedule`).
-
-**Training as the authors of the paper ran it**, where their code differs from the paper: their objective is the ELBO
-minus sum |m| over all inducing variables and latents. Nadam is TensorFlow's, Adam with Nesterov momentum of a constant
-0.9. The validation NLPP is watched in the first phase too: the second phase starts with the state at its own beginning
-as the best one, which later states replace if their NLPP is below all of the first phase.
+`siggpde` is the paper's model with the paper's schedule, `natural` the same trained by natural gradients, `gpsig` the
+baseline, `classifier` the estimator with its defaults; a schedule with `l1` is that of the authors' code.
 """
 
 from __future__ import annotations
@@ -62,8 +54,8 @@ class Prepared(NamedTuple):
 def prepare(config: dict[str, Any]) -> Prepared:
     """The data set `config["data"]`, through `config["spectrogram"]` where there is one, of equal lengths.
 
-    `config["each"] = true` brings every channel of every series to mean 0 and spread 1 before anything else is done.
-    `config["series"]` and `config["test_series"]`, where given, are numbers of series to keep, evenly spread.
+    `config["each"] = true` first brings every channel of every series to mean 0 and spread 1. `config["series"]` and
+    `config["test_series"]`, where given, are numbers of series to keep, evenly spread.
     """
     data = load_series(config)
     indices = {label: index for index, label in enumerate(sorted(set(data.y_train.tolist())))}
@@ -82,10 +74,8 @@ def prepare(config: dict[str, Any]) -> Prepared:
 
 
 def load_series(config: dict[str, Any]) -> Dataset:
-    """The data set config["data"]: of all its files that with the numbers of series of config["official"], if given.
-
-    Where no folder has it, the archive is asked; without a connection the first file is taken.
-    """
+    """The data set config["data"]: of all its files that with the numbers of series of config["official"], if given;
+    the archive is asked where no folder has it, and without a connection the first file is taken."""
     name, official = config["data"], config.get("official")
     for path in _candidates(name) if official else ():
         if path.is_file() and split_sizes(data := read_dataset(path)) == official:
@@ -130,10 +120,7 @@ _CHUNK = 1024
 
 
 def fit_tasks(config: dict[str, Any], folder: Path, runs: int) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Every row of `fit_settings` `runs` times, by the keys of their records; checkpoints are in the folder.
-
-    Run i has seed i, which decides its validation part and its start.
-    """
+    """`runs` runs of every row of `fit_settings` by key, with checkpoints in the folder; run i has seed i."""
     tasks = {}
     for seed in range(runs):
         for key, (sized, method) in fit_settings(config).items():
@@ -143,10 +130,7 @@ def fit_tasks(config: dict[str, Any], folder: Path, runs: int) -> dict[str, Call
 
 
 def fit_settings(config: dict[str, Any]) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """What is fitted, by key: every method, at each of its numbers of inducing variables where it lists them.
-
-    Values are the settings, with the number as `inducing`, and the method.
-    """
+    """By key the settings, with M as `inducing`, and the method, once for each of its numbers M where it lists them."""
     rows = {}
     for name, method in config["methods"].items():
         if "sizes" not in method:
@@ -166,10 +150,7 @@ def run_method(config: dict[str, Any], method: dict[str, Any], seed: int, checkp
 
 
 def build(config: dict[str, Any], method: dict[str, Any], data: Prepared, seed: int) -> AnyGP:
-    """The model of a `siggpde` or `gpsig` method before training, on the scales that GPSig starts with.
-
-    Two classes have one latent and a probit link, more the likelihood that the settings name.
-    """
+    """The model of a `siggpde` or `gpsig` method before training; two classes have one latent and a probit link."""
     likelihood = Bernoulli() if data.classes == 2 else _LIKELIHOODS[config["likelihood"]](data.classes)
     count = config["inducing"]
     if method["kind"] == "gpsig":
@@ -194,7 +175,7 @@ def paper_model(
 ) -> SignatureGP:
     """The paper's model of paths (n, length, channels) with `count` words in the order of the method.
 
-    Scales are learned by the exact gradient unless `scales` of the method says otherwise.
+    Scales are learned by the exact gradient unless `scales` of the method is "frozen" or "finite differences".
     """
     channels, points = paths.shape[2], torch.full((len(paths),), paths.shape[1])
     theta = 1 / lengthscales(paths, points, torch.Generator().manual_seed(seed))
@@ -233,10 +214,9 @@ def _natural(config: dict[str, Any], method: dict, data: Prepared, seed: int, ch
 def train_model(
     config: Mapping[str, Any], model: AnyGP, x: Tensor, y: Tensor, seed: int, checkpoint: Path | None
 ) -> History:
-    """The paper's schedule by one rule for every model: whole, or until config["budget"] CPU seconds are spent.
+    """The paper's schedule for every model: whole, or until config["budget"] CPU seconds, a third a phase, are spent.
 
-    Of these every phase has a third. A fit that was interrupted goes on from the checkpoint. config["validation"] is
-    the part of the series that judges hyperparameters. A schedule with `l1` is that of the authors' training.
+    An interrupted fit goes on from the checkpoint; config["validation"] is the share that judges hyperparameters.
     """
     kind = AuthorsSchedule if "l1" in config["schedule"] else PaperSchedule
     schedule = kind(**config["schedule"], cpu_budget=config.get("budget"))
@@ -308,10 +288,8 @@ _BETA1, _BETA2 = 0.9, 0.999
 
 @dataclass(frozen=True)
 class AuthorsSchedule(PaperSchedule):
-    """The paper's phases with the training of the authors' code.
-
-    `l1` is the weight of the penalty sum |m|; without `last` there is no third phase, on all series.
-    """
+    """The paper's phases with the training of the authors' code: the objective is the ELBO minus `l1` sum |m|, by
+    TensorFlow's Nadam, and the validation NLPP is watched in phase 1 too. Without `last` there is no third phase."""
 
     evaluate_every: int = 100
     l1: float = 1.0

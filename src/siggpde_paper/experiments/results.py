@@ -1,8 +1,7 @@
 """Settings of the experiments, and their results in one JSON file, written after every record.
 
-Settings are TOML files beside this module, or the user's own. An interrupted run goes on where the results end.
-Measurements are repeated in passes over all of them, of which the least counts: calls of one measurement follow one
-another within seconds, while other programs disturb a machine for minutes, so that passes meet it in other states.
+Measurements are repeated in passes over all of them, the least of which counts: other programs disturb a machine for
+minutes, so that passes, unlike calls in a row, meet it in other states.
 """
 
 from __future__ import annotations
@@ -26,13 +25,7 @@ _FOLDER = Path(__file__).parent / "configs"
 
 
 def load_config(name: str, *, quick: bool = False, path: Path | None = None) -> dict[str, Any]:
-    """Returns the settings of an experiment from its TOML file or from `path`; with `quick` those of the table [quick]
-    replace some.
-
-    Examples:
-        >>> load_config("pendigits")["inducing"]
-        500
-    """
+    """The settings of an experiment from its TOML file or from `path`; with `quick` its table [quick] replaces some."""
     source = _FOLDER / f"{name}.toml" if path is None else path
     try:
         config = tomllib.loads(source.read_text(encoding="utf-8"))
@@ -50,12 +43,7 @@ def load_config(name: str, *, quick: bool = False, path: Path | None = None) -> 
 
 
 def merged(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The settings with some changed, table by table.
-
-    Examples:
-        >>> merged({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 5}})
-        {'a': 1, 'b': {'c': 5, 'd': 3}}
-    """
+    """The settings with some changed, table by table."""
     result = dict(config)
     for key, value in changes.items():
         inner = result.get(key)
@@ -82,11 +70,10 @@ def source_commit() -> str | None:
 
 
 class Results:
-    """Records by key, kept in `results.json` of a folder together with the settings and the machine they came from.
+    """Records by key, kept in `results.json` of a folder with the settings and the machine; other settings are refused.
 
-    A folder made with other settings is refused, for its results are not comparable. With `only`, `compute` leaves out
-    the tasks that have none of these names among the parts of their key: "fit/gpsig-it/50/0" is computed for "fit",
-    "gpsig-it", "50" and "0".
+    With `only`, `compute` leaves out the tasks that have none of these names among the parts of their key: "fit",
+    "gpsig-it", "50" and "0" of "fit/gpsig-it/50/0".
     """
 
     def __init__(self, folder: str | Path, config: dict[str, Any], only: Collection[str] = ()) -> None:
@@ -147,11 +134,8 @@ class Results:
         return self.put(key, compute())
 
     def compute(self, tasks: dict[str, Callable[[], Record]], jobs: int = 1, *, apart: bool = False) -> None:
-        """Computes and stores the missing records, in `jobs` processes of one thread each; one job is this process.
-
-        With `apart` a single job has a process of its own too. Tasks of other processes have to be functions of
-        modules, or `functools.partial` of such.
-        """
+        """Computes and stores the missing records, in `jobs` processes of one thread each; one job is this process
+        unless `apart`. Tasks of other processes have to be functions of modules, or `functools.partial` of such."""
         self.asked |= {part for key in tasks for part in key.split("/")}
         if self.only:
             tasks = {key: task for key, task in tasks.items() if self.only & set(key.split("/"))}
@@ -174,12 +158,7 @@ class Results:
 
 
 def pass_key(key: str, number: int) -> str:
-    """The key of what a pass measures; passes are numbered from 0.
-
-    Examples:
-        >>> pass_key("time/siggpde", 0), pass_key("time/siggpde", 1)
-        ('time/siggpde', 'time/siggpde/again 1')
-    """
+    """The key of pass `number`, counted from 0: "time/siggpde", "time/siggpde/again 1"."""
     return key if number == 0 else f"{key}/again {number}"
 
 

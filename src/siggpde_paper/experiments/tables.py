@@ -20,14 +20,7 @@ Cell = Callable[[list[Record]], str]
 
 
 def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is to the left and whose others are to the right.
-
-    Examples:
-        >>> print(markdown_table(["method", "accuracy"], [["ours", "98"]]))
-        | method | accuracy |
-        | :--- | ---: |
-        | ours | 98 |
-    """
+    """A table whose first column is to the left and whose others are to the right."""
     marks = [":---", *["---:"] * (len(headings) - 1)]
     return "\n".join("| " + " | ".join(line) + " |" for line in (headings, marks, *rows))
 
@@ -35,10 +28,7 @@ def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> st
 def runs_table(
     headings: Sequence[str], rows: Iterable[tuple[list[str], list[Record]]], columns: dict[str, Cell]
 ) -> str:
-    """A table of runs: first cells of every row, test figures, `columns` of the records, and what ended the runs.
-
-    Columns of a row without records are dashes.
-    """
+    """A table of runs: first cells of every row, test figures, `columns` of the records, and what ended the runs."""
     columns = {"accuracy %": spread_cell("accuracy"), "NLPP": spread_cell("nlpp", 4), **columns, "ended by": ended_cell}
     lines = [[*first, *(cell(records) if records else "–" for cell in columns.values())] for first, records in rows]
     return markdown_table([*headings, *columns], lines)
@@ -73,12 +63,7 @@ def spread(values: Sequence[float], digits: int = 2) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that suits it.
-
-    Examples:
-        >>> duration(0.0163), duration(4.5), duration(754.0)
-        ('16.3 ms', '4.50 s', '12.6 min')
-    """
+    """A time in ms, s or min."""
     if seconds < 1:
         return f"{1000 * seconds:.1f} ms"
     return f"{seconds:.2f} s" if seconds < 120 else f"{seconds / 60:.1f} min"

@@ -1,16 +1,7 @@
-r"""SigGPDE computed in other ways: with the authors' gradient in the channel scales, and in plain torch.
+"""SigGPDE computed in other ways: with the authors' gradient in the channel scales, and in plain torch.
 
-**The authors' gradient** of k(X, X) is Algorithm 2 by finite differences. U, the solution of the PDE for the path, and
-V, the one for the path reversed in time, are known at the corners of a grid that has 2^r cells for every segment. The
-integral of Theorem 4.1 over a cell is taken to be the product of both at two opposite corners,
-
-.. math:: \frac{\partial k}{\partial \rho_{ij}} \approx U(s_i, t_j)\, V(s_{i+1}, t_{j+1}),
-
-which is of first order in the width of a cell. The library has the same algorithm with the integral by a Gauss rule.
-
-**Plain torch** tells the algorithm from the language: its times beside those of GPSig compare algorithms, and its times
-beside those of the core compare languages. Everything is vectorised over series, words and cells of an anti-diagonal,
-and differentiated by autograd; nothing is fused, tiled or computed again. Series are float64 and of equal length.
+Plain torch tells algorithm and language apart. It is vectorised over series, words and cells of an anti-diagonal, for
+float64 series of equal length; nothing is fused, tiled or computed again.
 """
 
 from __future__ import annotations
@@ -34,11 +25,11 @@ from siggpde.series import SeriesBatch
 
 
 def scale_gradient(x: Tensor, theta: Tensor, refine: int) -> Tensor:
-    """dk/dlog theta (n, d) of k(theta X, theta X) for x (n, length, d), from corners of cells at refinement `refine`.
+    """dk/dlog theta (n, d) of k(theta X, theta X) for x (n, length, d) by Algorithm 2 of the paper as its authors' code
+    has it.
 
-    Algorithm 2 of the paper as its authors' code has it.
-
-    rho_ij = sum_c theta_c² dx_i^c dx_j^c, so that dk/dlog theta_c = 2 sum_ij dk/drho_ij theta_c² dx_i^c dx_j^c.
+    dk/drho_ij is U(s_i, t_j) V(s_{i+1}, t_{j+1}), of opposite corners, in the cells of refinement `refine`: first
+    order. With rho_ij = sum_c theta_c² dx_i^c dx_j^c, dk/dlog theta_c = 2 sum_ij dk/drho_ij theta_c² dx_i^c dx_j^c.
     """
     scheme = scheme_of(refine)
     dx = split_path(x * theta, None, scheme)
@@ -68,9 +59,8 @@ def _pull_back(_log_theta: Tensor, slope: Tensor, grad: Tensor) -> Tensor:
 class FiniteDifferenceKernel(SignatureKernel):
     """The untruncated signature kernel whose k(X, X) has the authors' gradient at refinement `refine`.
 
-    Values are exact to `tol`, or with `values=True` those of finite differences at the same refinement. These are wrong
-    by 1e-4 k and more: `tol` is then how far below zero, over 64, k(X, X) - |S_M(X)|² may fall by it, and such a tail
-    counts as zero.
+    With `values=True` k(X, X) is by finite differences too, wrong by 1e-4 k and more: `tol` is then how far below zero,
+    over 64, k(X, X) - |S_M(X)|² may fall and count as zero.
     """
 
     def __init__(self, channels: int, *, theta: Tensor, refine: int, values: bool = False, tol: float = 1e-6) -> None:
@@ -97,10 +87,7 @@ class FiniteDifferenceKernel(SignatureKernel):
 
 
 class TorchKernel(SignatureKernel):
-    """The untruncated kernel with k(X, X) by `kernel_diagonal`, of `refine` dyadic refinements.
-
-    `tol` says what finite differences are good for: tails that are negative by no more are rounding.
-    """
+    """The untruncated kernel with k(X, X) by `kernel_diagonal`; tails negative by at most `tol` are rounding."""
 
     def __init__(self, channels: int, *, refine: int = 0, tol: float = 1e-3, **settings: Any) -> None:
         super().__init__(channels, tol=tol, **settings)
@@ -125,8 +112,7 @@ class TorchFeatures(OrthogonalSignatureFeatures):
 def word_signatures(x: Tensor, words: Sequence[Word]) -> Tensor:
     """S(X) on prefix-closed words in order of length, (n, M), of x (n, length, channels).
 
-    Along a segment with increment v a word of j letters grows by
-    v_j (S_{j-1} + v_{j-1}/2 (S_{j-2} + v_{j-2}/3 (..))), where v_i is the increment of its letter i and S_i the
+    Along a segment v a word of j letters grows by v_j (S_{j-1} + v_{j-1}/2 (S_{j-2} + v_{j-2}/3 (..))), with S_i the
     coefficient of its first i letters at the start of the segment; cumulative sums over segments give the next level.
     """
     increments = x.diff(dim=1)
@@ -155,7 +141,6 @@ def kernel_diagonal(x: Tensor, refine: int = 0) -> Tensor:
 
     With p = <dx_i, dx_j>/4^refine in every cell of a grid of 2^refine cells a segment,
     U_{i+1,j+1} = (U_{i+1,j} + U_{i,j+1}) (1 + p/2 + p²/12) - U_ij (1 - p²/12), U = 1 on the sides.
-    The cells of an anti-diagonal need the two before alone, and are computed at once.
     """
     increments = x.diff(dim=1)
     segments = increments.shape[1]
@@ -174,10 +159,8 @@ def kernel_diagonal(x: Tensor, refine: int = 0) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _anti_diagonals(segments: int, refine: int) -> tuple[Tensor, list[int]]:
-    """For all cells of the refined grid, one anti-diagonal after the other, the cell of segments that each is in.
-
-    Returns indices (cells,) into the flat grid of segments, and the sizes 1, 2, .., 2, 1 of the anti-diagonals.
-    """
+    """For all cells of the refined grid, by anti-diagonals, indices (cells,) into the flat grid of segments; and the
+    sizes 1, 2, .., 2, 1 of the anti-diagonals."""
     n = segments << refine
     rows, columns = torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij")
     cells = torch.argsort((rows + columns).flatten(), stable=True)

@@ -1,14 +1,7 @@
 """Rain in the next hour at a weather station, from six hours of readings without the rain itself.
 
-Settings are chosen within the training year, never by the test. Every method of every run predicts log-odds of rain,
-which are stored; the report computes scores from them, with intervals by a bootstrap over days.
-
-Dry windows are thinned: a share b of them is kept, and all wet ones. By Bayes' rule the odds of rain in the thinned
-sample are the natural ones divided by b, so that
-
-    log-odds (natural) = log-odds (thinned) + log b,
-
-for every forecaster that was trained on the thinned sample.
+Settings are chosen within the training year, never by the test. Of dry windows a share b is kept, so that by Bayes'
+rule log-odds at the natural rate are those of the thinned sample plus log b.
 """
 
 from __future__ import annotations
@@ -42,10 +35,7 @@ from siggpde_paper.experiments.weather_models import (
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """Stores a description of the test set, and the log-odds of every method for every thinning of the dry windows.
-
-    The paper's experiment on weather.
-    """
+    """The paper's experiment on weather: stores a description of the test set, and log-odds by method and thinning."""
     results.once("test", partial(describe_test, config))
     tasks = {
         f"run/{method}/{seed}": partial(
@@ -83,11 +73,8 @@ def describe_test(config: dict[str, Any]) -> Record:
 
 
 def rainiest(windows: Windows, year: int, days: int) -> list[int]:
-    """Returns the first and the last of the `days` consecutive days of a year with the most wet windows, the first such
-    days if there are several.
-
-    Where the year has no window, all years count.
-    """
+    """The first and the last of the `days` consecutive days of a year, or of all without windows in it, with the most
+    wet windows; the first such days if there are several."""
     day, years = windows.day, windows.minutes.astype("datetime64[m]").astype("datetime64[Y]").astype(int) + 1970
     inside = years == year
     if not inside.any():
@@ -100,10 +87,7 @@ def rainiest(windows: Windows, year: int, days: int) -> list[int]:
 
 
 def run_method(config: dict[str, Any], method: str, seed: int, checkpoint: Path | None = None) -> Record:
-    """Log-odds of one method for both test sets, not corrected for the thinning of `seed` it was trained with.
-
-    The model that takes minutes keeps its state in `checkpoint`, from which it goes on after an interruption.
-    """
+    """Log-odds of one method for both test sets, not corrected for the thinning of `seed` it was trained with."""
     data = config["data"]
     every = load_windows(config, "train").every(data["train_every"])
     train = every.take(thin(every.wet, data["ratio"], seed))
@@ -142,9 +126,8 @@ def scores(forecasts: Forecasts, counts: np.ndarray | None = None, days: np.ndar
     """Accuracy, NLPP, AUC and Brier score of each bootstrap sample, (samples, 4).
 
     Sample s has day days[k] of the `days` (D,) counts[s, k] times; by default there is one sample, with all days once.
-
-    The Brier score is the mean of (p - wet)², half of that in `siggpde.metrics`, which sums over both classes. The AUC
-    is NaN for a sample in which all windows are wet, or all are dry.
+    The Brier score is half of that in `siggpde.metrics`. The AUC is NaN where all windows of a sample are wet, or all
+    are dry.
     """
     if not forecasts.wet.any() or forecasts.wet.all():
         raise ValueError("all windows are wet, or all are dry; a score needs both kinds")
@@ -166,7 +149,7 @@ def scores(forecasts: Forecasts, counts: np.ndarray | None = None, days: np.ndar
 
 
 def _areas(forecasts: Forecasts, counts: np.ndarray, day_index: np.ndarray) -> np.ndarray:
-    """Areas under the ROC curve, (samples,): how often a wet window has the higher log-odds; ties count half.
+    """Areas under the ROC curve, (samples,); ties count half.
 
     scikit-learn's roc_auc_score with sample weights gives the same, but sorts again for each of thousands of samples.
     """
@@ -200,10 +183,9 @@ def draw_days(count: int, samples: int, seed: int) -> np.ndarray:
 def bootstrap(
     methods: Mapping[str, Sequence[Forecasts]], *, samples: int, level: float = 0.95, seed: int = 0
 ) -> tuple[dict[str, dict[str, Estimate]], dict[tuple[str, str], Estimate]]:
-    """The measures of every method, averaged over its runs, and the differences in NLPP of every two methods.
+    """Percentile intervals of every method's measures, averaged over its runs, and of the differences in NLPP of pairs.
 
-    The same days are drawn for all methods and runs, so that the differences are paired. Intervals are percentiles. The
-    first result is by method and measure; the second by (method, other), the NLPP of the one minus that of the other.
+    The same days are drawn for all methods and runs, so that differences are paired: (method, other) is method - other.
     """
     days = np.unique(np.concatenate([run.day for runs in methods.values() for run in runs]))
     counts = draw_days(len(days), samples, seed)
@@ -253,11 +235,8 @@ def report(config: dict[str, Any], results: Results) -> str:
 
 
 def summarise(config: dict[str, Any], test: Record, runs: dict[str, list[Record]]) -> Record:
-    """What the report says of the runs, without the log-odds that it is computed from.
-
-    By test the estimates [value, low, high] of every method and of differences in NLPP, and the measures of every run;
-    by method facts, costs and words of the runs.
-    """
+    """By test the estimates [value, low, high] of methods and differences in NLPP, and the measures of every run; by
+    method facts, costs and words: what the report needs, without the log-odds."""
     summary: Record = {"windows": test["windows"]}
     for part in ("thinned", "natural"):
         by_method = {name: [_forecasts(record, test, part) for record in records] for name, records in runs.items()}
@@ -383,10 +362,8 @@ Curve = tuple[str, np.ndarray, np.ndarray, np.ndarray]  # what it is, the line, 
 
 
 def describe_stretch(config: dict[str, Any], results: Results, described: dict[str, Record], test: Record) -> str:
-    """The figure of the rainiest days, for the first runs `described` of the methods that have latents.
-
-    Windows as they enter the paper's model are in the first row; curves and the rain are under each other.
-    """
+    """The figure of the rainiest days, for the first runs `described` of the methods that have latents: windows as they
+    enter the paper's model, then curves, then the rain."""
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 
     minutes, rain, more_than = np.array(test["minutes"]), np.array(test["rain"]), config["data"]["more_than"]

@@ -1,22 +1,7 @@
 """Windows of weather, and forecasters of rain: climatology, logistic regression, the estimator and the paper's model.
 
-A station's file holds one row of readings every ten minutes, with gaps, repeated stamps and sentinels. A window is
-`length` rows that follow each other and `ahead` more, of which only the rain is looked at; all of them lie in one run
-of exact steps, so that no window crosses a gap. Windows in which a reading is missing are dropped and counted: it is a
-few dozen of a year.
-
-Forecasters are trained with windows and predict log-odds of rain at the rate of rain of their training windows.
-`blocks` (n,) are numbers of blocks of time, such as weeks: settings are chosen by predictions for blocks that were left
-out, but for those of the estimator without groups.
-
-**The paper's model** has a probit link, the untruncated kernel and the first M words. A path is time and the channels,
-without a base point: its signature sees changes within a window and no levels. With the prior f ~ GP(0, k), the
-inducing variables u_a = <f, word a>, q(u) = N(m, S) and the word a's term s_a(X) of the signature,
-
-    posterior mean of f at X = sum over words a of m_a s_a(X).
-
-The paper reads the importance of a word from |m_a|. A word whose term hardly varies is then as important as one that
-tells windows apart; sd_X(s_a(X)) |m_a| is what the word contributes to the differences between windows.
+Forecasters predict log-odds at the rate of rain of their training windows; `blocks` (n,) are numbers of blocks of time,
+such as weeks, and settings are chosen by predictions for left-out blocks. No window crosses a gap or misses a reading.
 """
 
 from __future__ import annotations
@@ -82,12 +67,11 @@ class Station:
 
 @dataclass(frozen=True)
 class Windows:
-    """n windows of one station.
+    """n windows of one station: window i is rows start[i] to start[i] + length - 1 of its `readings` (rows, channels).
 
-    `readings` (rows, channels) are the station's; window i is rows start[i] to start[i] + length - 1. `minutes` (n,) is
-    the stamp of its last reading, when the forecast is made; `rain` (n,) what falls in the time ahead, in mm; `wet`
-    (n,) whether that is more than the threshold. `crossing` and `missing` count the windows that were dropped. Channels
-    of a series whose place is in `cumulated` are the sums of the readings since the beginning of the window.
+    `minutes` (n,) is the stamp of the last reading, `rain` (n,) the mm in the time ahead, `wet` (n,) whether that is
+    above the threshold; `crossing` and `missing` count dropped windows. Channels at `cumulated` are sums since the
+    window began.
     """
 
     readings: np.ndarray
@@ -160,8 +144,7 @@ def cut_windows(
 ) -> Windows:
     """All windows of `length` readings of these channels followed by `ahead` of rain, `step` minutes apart.
 
-    A window is wet where the rain of the rows ahead sums to more than `more_than` mm (tenths are what the gauge reads,
-    so sums are rounded to thousandths before they are compared).
+    A window is wet where the rain ahead sums to more than `more_than` mm, rounded to thousandths.
     """
     if length < 1 or ahead < 1:
         raise ValueError(f"length and ahead must be at least 1, got {length} and {ahead}")
@@ -189,12 +172,7 @@ def channel_names(config: dict[str, Any]) -> list[str]:
 
 
 def thin(wet: np.ndarray, ratio: float, seed: int) -> np.ndarray:
-    """Sorted indices of all wet windows and of `ratio` times as many dry ones, drawn without replacement.
-
-    Examples:
-        >>> thin(np.array([True, False, False, False, False]), 2, seed=0)
-        array([0, 3, 4])
-    """
+    """Sorted indices of all wet windows and of `ratio` times as many dry ones, drawn without replacement."""
     rainy, dry = np.flatnonzero(wet), np.flatnonzero(~wet)
     wanted = round(ratio * len(rainy))
     if len(rainy) == 0 or not 0 < wanted <= len(dry):
@@ -207,12 +185,7 @@ def thin(wet: np.ndarray, ratio: float, seed: int) -> np.ndarray:
 
 
 def to_natural(log_odds: np.ndarray, kept: float) -> np.ndarray:
-    """Log-odds at the natural rate, from those of a sample that kept the share `kept` of the dry windows.
-
-    Examples:
-        >>> to_natural(np.array([0.0]), 0.25).round(4)  # one to one where three of four dry ones were left out
-        array([-1.3863])
-    """
+    """Log-odds at the natural rate, from those of a sample that kept the share `kept` of the dry windows."""
     if not 0 < kept <= 1:
         raise ValueError(f"the share of dry windows that were kept must be above 0 and at most 1, got {kept}")
     return log_odds + np.log(kept)
@@ -225,12 +198,7 @@ def _any_within(flags: Any, start: np.ndarray, count: int) -> np.ndarray:
 
 
 def before_rain(values: np.ndarray, wet: np.ndarray) -> float | None:
-    """Mean of the values (n,) of wet windows minus that of dry ones, in standard deviations; None for a constant.
-
-    Examples:
-        >>> before_rain(np.array([1.0, 1.0, 0.0, 0.0]), np.array([True, True, False, False]))
-        2.0
-    """
+    """Mean of the values (n,) of wet windows minus that of dry ones, in standard deviations; None for a constant."""
     spread = float(values.std())
     if spread <= 1e-9 * float(np.abs(values).max()):  # constant but for rounding
         return None
@@ -244,11 +212,7 @@ def classifier_log_odds(classifier: SigGPClassifier, x: np.ndarray) -> np.ndarra
 
 @torch.no_grad()
 def log_odds_quantiles(classifier: SigGPClassifier, x: np.ndarray, levels: Sequence[float]) -> np.ndarray:
-    """Quantiles (n, levels) of the log-odds of rain under the posterior of the latents.
-
-    The latents of both classes are -f and f. The probability grows with f, so that its quantiles are those of f, a
-    Gaussian with the mean and variance of the committee, through the link.
-    """
+    """Quantiles (n, levels) of the log-odds of rain: those of the Gaussian latent f, through the increasing link."""
     batch, committee = classifier.preparation_(x), classifier.committee_
     prediction = committee.predict(batch)
     assert isinstance(prediction, ViewPrediction)
@@ -265,8 +229,7 @@ def log_odds_quantiles(classifier: SigGPClassifier, x: np.ndarray, levels: Seque
 def word_importance(classifier: SigGPClassifier, x: np.ndarray, wet: np.ndarray, top: int) -> list[Record]:
     """The `top` words of paths by sd x weight (`SigGPClassifier.importance`) on windows x (n, channels, length).
 
-    Kernels of all words and statistics of windows, which have no short name, are left out; `share` is the share in all
-    of them. `before_rain` is computed for the first view that has the word.
+    `share` is the share in all terms; `before_rain` is computed for the first view that has the word.
     """
     terms, batch = terms_of(classifier.committee_), classifier.preparation_(x)
     vocabulary = terms.vocabulary(classifier.channel_names_)
@@ -297,12 +260,11 @@ def _log_ratio(probabilities: np.ndarray) -> np.ndarray:
 
 
 def as_paths(x: np.ndarray, train: np.ndarray, by_series: bool, time: bool = True) -> Tensor:
-    """Windows x (n, channels, length) as paths (n, length, 1 + channels), time first, with mean 0 and spread 1.
+    """Windows x (n, channels, length) as paths (n, length, 1 + channels), time first, or without `time` the channels
+    only.
 
-    Paths (n, length, channels) without `time`.
-
-    With `by_series` in every channel of every window, as tslearn's TimeSeriesScalerMeanVariance has it, which takes
-    away the size of the changes too; else by the mean and spread of every channel over all training windows.
+    Mean 0 and spread 1 are, with `by_series`, those of every channel of every window, which takes away the size of the
+    changes too; else those of every channel over all training windows.
     """
     paths, others = (torch.from_numpy(np.ascontiguousarray(z.swapaxes(1, 2))) for z in (x, train))
     if time:
@@ -344,8 +306,8 @@ class PaperModel:
     def features(self, x: np.ndarray, wet: np.ndarray, names: Sequence[str], top: int) -> dict[str, list[Record]]:
         """The `top` words on windows x (n, channels, length), "by_size" |m| and "by_spread" sd x |m|, largest first.
 
-        `importance` is that measure and `share` its share in the sum over all words; the constant does not count as a
-        word. `before_rain` is the mean of its term before rain minus its mean otherwise, in standard deviations.
+        `importance` is that measure, `share` its share in the sum over all words but the constant. The posterior mean
+        is sum_a m_a s_a(X): the paper reads |m_a|, but a term s_a that hardly varies tells no windows apart.
         """
         words = self.model.features.words
         letters = [*names] if self.model.features.channels == len(names) else ["time", *names]
@@ -385,7 +347,7 @@ def fit_paper_model(
     """Trains with windows x (n, channels, length) whose outcomes are `wet` (n,); scales start as GPSig's do.
 
     `settings` have M, `inducing`; the share `validation` of the `blocks` (n,) that judges hyperparameters; and the
-    `schedule`. `by_series` and `time` are those of `as_paths`. With a `checkpoint` an interrupted fit goes on.
+    `schedule`. With a `checkpoint` an interrupted fit goes on.
     """
     paths_of = partial(as_paths, train=x, by_series=by_series, time=time)
     paths = paths_of(x)
@@ -410,11 +372,8 @@ _BAND = (0.05, 0.95)
 
 @dataclass
 class Forecaster:
-    """`log_odds` maps windows x (n, channels, length) to log-odds (n,); `facts` are what was chosen, in plain values.
-
-    `cpu_seconds` are those of training. `describe`, where there is something to draw, maps windows in a row to what is
-    known of them.
-    """
+    """`log_odds` maps windows (n, channels, length) to (n,); `facts` are what was chosen, in plain values; `describe`,
+    if there is something to draw, maps windows in a row to what is known of them."""
 
     log_odds: Callable[[np.ndarray], np.ndarray]
     facts: dict[str, Any]
@@ -443,12 +402,7 @@ def fit_forecaster(
 
 
 def climatology(wet: np.ndarray) -> Forecaster:
-    """The share of rain in training, for every window.
-
-    Examples:
-        >>> climatology(np.array([True, False, False, False])).log_odds(np.zeros((2, 7, 36))).round(3)
-        array([-1.099, -1.099])
-    """
+    """The share of rain in training, for every window."""
     rainy = int(wet.sum())
     if not 0 < rainy < len(wet):
         raise ValueError(f"{rainy} of {len(wet)} training windows are wet; a forecaster needs both kinds")
@@ -497,10 +451,7 @@ def signature_classifier(
 def by_the_paper(
     config: dict[str, Any], options: dict[str, Any], train: Windows, blocks: np.ndarray, seed: int, path: Path | None
 ) -> Forecaster:
-    """The paper's model; options["each"] and options["time"] say how windows become paths (see `as_paths`).
-
-    options["schedule"] are changes of the schedule for this row.
-    """
+    """The paper's model; options are `each` and `time` of `as_paths`, and changes of the `schedule`."""
     x, names, top = train.x, channel_names(config), config["figure"]["features"]
     settings = config["paper"] | {"schedule": config["paper"]["schedule"] | options.get("schedule", {})}
     how = {"by_series": options["each"], "time": options.get("time", True), "seed": seed, "checkpoint": path}

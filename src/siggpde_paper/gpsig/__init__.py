@@ -1,7 +1,5 @@
-"""The baselines of the paper, GPSig-IT and GPSig-IS (Toth and Oberhauser, 2020).
-
-Gaussian processes with truncated signature kernels and inducing tensors (IT) or inducing sequences (IS).
-"""
+"""GPSig-IT and GPSig-IS (Toth and Oberhauser, 2020), the baselines of the paper: truncated signature kernels with
+inducing tensors (IT) or sequences (IS)."""
 
 from siggpde_paper.gpsig.kernel import TruncatedKernel as TruncatedKernel
 from siggpde_paper.gpsig.models import InducingSequences as InducingSequences

@@ -1,7 +1,6 @@
 """The truncated signature kernel of GPSig, and functions of all pairs of series computed tile by tile.
 
-The recursions need many numbers for every pair of series and every pair of times. They are computed for tiles of pairs
-whose numbers fit the cache; these are not stored, and the reverse pass computes them again.
+Tiles fit the cache; their numbers are not stored, and the reverse pass computes them again.
 """
 
 from __future__ import annotations
@@ -128,17 +127,16 @@ _CELLS = 2**17  # numbers of a tile: larger ones do not fit the cache, smaller o
 
 
 class TruncatedKernel(PathKernel):
-    """sigma² sum_m v_m k_m(theta X, theta Y) over levels m = 0 .. `level`, with weights v_m that are learned too.
-
-    The covariance function of GPSig, the baseline of the paper.
+    """GPSig's covariance function: sigma² sum_m v_m k_m(theta X, theta Y) over levels m = 0 .. `level`, with learned
+    v_m.
 
     Levels come from a static kernel on points, "linear" or "rbf", in which no time occurs more than `order` times
     (`level` times by default, which makes them the levels of the signature kernel of the lifted series).
 
-    With the linear static kernel and full order the kernel is an inner product of truncated signatures.
-    `method="explicit"` computes it so, `"recursion"` never does, and `"auto"` does for at most 2000 words. `"core"` is
-    the recursion too, with the native core for what it has (pairs of series for two to five levels of full order, and
-    inducing tensors of the linear static kernel) and torch for the rest; so is `"auto"` where it is not explicit.
+    `method="explicit"` takes inner products of truncated signatures (linear static kernel, full order), `"recursion"`
+    never does, and `"auto"` does for at most 2000 words. `"core"`, and `"auto"` where it is not explicit, is the
+    recursion by the native core for what it has (pairs of series for two to five levels of full order, inducing tensors
+    of the linear kernel).
 
     Examples
     --------

@@ -35,10 +35,7 @@ _MAX_BYTES = 2**31
 
 
 class WhitenedFeatures(InducingFeatures):
-    """Inducing variables of a `TruncatedKernel`: features L^-1 Kuf with L L^T = Kuu + jitter I.
-
-    Subclasses say what Kuu and Kuf are, by recursion or by words.
-    """
+    """Features L^-1 Kuf of a `TruncatedKernel`, L L^T = Kuu + jitter I, with Kuu and Kuf by recursion or by words."""
 
     def __init__(self, channels: int, count: int, jitter: float = 1e-6) -> None:
         super().__init__()
@@ -125,11 +122,8 @@ def whiten(gram: Tensor, cross: Tensor, jitter: float) -> Tensor:
 
 
 class _Whiten(Function):
-    """With A = L^-1 C and its gradient a, that in C is L^-T a, and that in L L^T is -sym(L^-T T L^-1).
-
-    T is the lower triangle of a A^T with half its diagonal. This takes two triangular solves with M right-hand sides;
-    differentiating the factorisation and the solve one after the other takes twice as many, and more products.
-    """
+    """With A = L^-1 C and its gradient a, that in C is L^-T a, and that in L L^T is -sym(L^-T T L^-1), T being the
+    lower triangle of a A^T with half its diagonal: half as many triangular solves as by differentiating each step."""
 
     @staticmethod
     def forward(ctx: Any, gram: Tensor, cross: Tensor, jitter: float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -306,8 +300,7 @@ _SPREAD_POINTS = 1000
 
 
 def lengthscales(x: Tensor, lengths: Tensor, random: torch.Generator) -> Tensor:
-    """Returns max(1, sqrt(d E|x_i - x'_i|²)) for every channel i of d, over pairs of 1000 points drawn from all
-    series."""
+    """Returns max(1, sqrt(d E|x_i - x'_i|²)) for every channel i of d, over pairs of 1000 points of all series."""
     points = x[inputs.row_mask(x, lengths)]
     drawn = points[torch.randperm(len(points), generator=random)[:_SPREAD_POINTS]]
     spread = 2 * drawn.var(dim=0, correction=0)
@@ -335,10 +328,9 @@ def chosen_series(y: Tensor, count: int, classes: int, random: torch.Generator, 
 
 
 def initial_tensors(x: Tensor, lengths: Tensor, level: int, random: torch.Generator) -> Tensor:
-    """Inducing tensors as pairs of points (n, slots, 2, channels), one tensor for each series x, with noise added.
+    """Inducing tensors as pairs of points (n, slots, 2, channels), one for each series x, with noise added.
 
-    The slots of level m are m steps of the series, at random times in order. A series with fewer than m steps is
-    continued by its last point.
+    The slots of level m are m steps at random times in order; shorter series are continued by their last point.
     """
     series = _at_least(x, level + 1)
     n, steps = len(series), series.shape[1] - 1

@@ -1,18 +1,7 @@
 """Levels of truncated signature kernels of pairs of series, in torch and by the native core.
 
-A static kernel kap on points gives, for the increments of two series, the numbers
-
-    D_ij = kap(x_{i+1}, y_{j+1}) + kap(x_i, y_j) - kap(x_i, y_{j+1}) - kap(x_{i+1}, y_j),
-
-which for the linear kernel <x, y> are the inner products <dx_i, dy_j> of increments. Level m sums products of m factors
-D over times i_1 <= .. <= i_m of one series and j_1 <= .. <= j_m of the other. A time that occurs p times in a row
-divides the product by p!, on either side; no time occurs more than `order` times. Order 1 keeps strictly increasing
-times only; with the linear static kernel and order m, level m is the inner product of the levels m of the two
-signatures.
-
-In torch the recursion runs over levels, for all times at once (`sequence_levels`). The core gives the same numbers for
-full order: from D, with one lane per pair of series (`rbf_pair_levels`, `compiled_paired_levels`), or for the linear
-kernel eight pairs at a time from increments to levels and back, with nothing of a pair stored (`linear_pair_levels`).
+Level m sums products of m numbers D (`increment_kernel`) over times i_1 <= .. <= i_m of one series and j_1 <= .. <= j_m
+of the other. A time that occurs p times in a row, at most `order`, divides the product by p!, on either side.
 """
 
 from __future__ import annotations
@@ -38,10 +27,8 @@ Static = Literal["linear", "rbf"]
 def by_hand(
     compute: Callable[..., tuple[Tensor, Any]], pull_back: Callable[..., tuple[Tensor | None, ...]], *tensors: Any
 ) -> Tensor:
-    """The values of `compute(*tensors)`, which returns them with what it keeps for their gradients.
-
-    Those are pull_back(grad, kept, *tensors), one for each of the tensors; there are no second derivatives.
-    """
+    """The values of `compute(*tensors)`, which returns them with what it keeps for their gradients,
+    pull_back(grad, kept, *tensors), one for each of the tensors; there are no second derivatives."""
     return _ByHand.apply(compute, pull_back, *tensors)  # pyright: ignore[reportReturnType]
 
 
@@ -59,10 +46,7 @@ class _ByHand(Function):
 
 
 def point_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
-    """Returns kap for all pairs of points of x (..., k, channels) and y (..., l, channels): (..., k, l).
-
-    <x, y> for "linear" and exp(-|x - y|²/2) for "rbf".
-    """
+    """kap, <x, y> or exp(-|x - y|²/2), for all pairs of points of x (..., k, channels) and y (..., l, channels)."""
     products = x @ y.mT
     if static == "linear":
         return products
@@ -72,22 +56,13 @@ def point_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
 
 
 def scaled_pair(static: Static, x: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
-    """x and y such that kap of them is kap(theta x, theta y).
-
-    A linear kernel takes both scales on x, so that no gradient has to go through y.
-    """
+    """x and y whose kap is kap(theta x, theta y); a linear kernel scales x alone, so that y needs no gradient."""
     return (x * theta.square(), y) if static == "linear" else (x * theta, y * theta)
 
 
 def increment_kernel(static: Static, x: Tensor, y: Tensor) -> Tensor:
-    """Returns D for all pairs of series of x (n, l, channels) and y (m, l', channels): (n, m, l-1, l'-1).
-
-    Examples
-    --------
-    >>> import torch
-    >>> increment_kernel("linear", torch.tensor([[[0.0], [2.0]]]), torch.tensor([[[1.0], [2.0], [5.0]]]))
-    tensor([[[[2., 6.]]]])
-    """
+    """D_ij = kap(x_{i+1}, y_{j+1}) + kap(x_i, y_j) - kap(x_i, y_{j+1}) - kap(x_{i+1}, y_j) for all pairs of series of
+    x (n, l, channels) and y (m, l', channels): (n, m, l-1, l'-1). For the linear kernel they are <dx_i, dy_j>."""
     if static == "linear":
         x, y = x.diff(dim=1), y.diff(dim=1)
     (n, rows, channels), (m, columns, _) = x.shape, y.shape
@@ -151,8 +126,6 @@ def sequence_levels(increments: Tensor, level: int, order: int) -> Tensor:
 
         R'_11 = D C_s C_t sum_pq R_pq/(p! q!),  R'_1q = D C_s sum_p R_p,q-1/p!,  R'_p1 = D C_t sum_q R_p-1,q/q!,
         R'_pq = D R_p-1,q-1.
-
-    Of the last level only the sum is needed, so that sums are taken before cumulative sums and R' is never formed.
     """
     cells = increments[:, None] if increments.ndim == 3 else increments
     run = partial(_run_recursion, level=level, order=order, keep=torch.is_grad_enabled() and increments.requires_grad)
@@ -164,10 +137,7 @@ Recursion = tuple[list["_Step"], "_LastStep"]
 
 
 def _run_recursion(d: Tensor, *, level: int, order: int, keep: bool) -> tuple[Tensor, Recursion]:
-    """Levels from D (n, s, m, t), in this order because a matrix product of increments gives it so.
-
-    To `keep` all R for the reverse pass is cheap: callers give tiles of pairs, for which they stay in the cache.
-    """
+    """Levels from D (n, s, m, t), in the order of a product of increments, and all R to `keep` for the reverse pass."""
     values = d.new_empty(level, d.shape[0], d.shape[2])
     ends, steps = d[None, None], []
     for m in range(1, level - 1):
@@ -290,10 +260,8 @@ _MAX_BYTES = 2**28  # working memory of a thread in the reverse pass
 
 
 def core_has_pairs(x: Tensor, y: Tensor, level: int, order: int) -> bool:
-    """Whether the core computes the levels of series x (n, l, channels) and y (m, l', channels).
-
-    It has a few levels of full order, in float64 on the CPU, for series whose grid of cells it can hold.
-    """
+    """Whether the core computes the levels of series x (n, l, channels) and y (m, l', channels): few levels of full
+    order, in float64 on the CPU, for grids of cells that it can hold."""
     if core is None or order != level or not core.least_pair_level <= level <= core.largest_pair_level:
         return False
     if core.sequence_levels_reverse_bytes(x.shape[1] - 1, y.shape[1] - 1, level) > _MAX_BYTES:
@@ -307,10 +275,7 @@ def cells_of_tile(cells: int) -> int:
 
 
 def rbf_pair_levels(x: Tensor, y: Tensor, level: int) -> Tensor:
-    """k_1 .. k_level (level, n, m) of all pairs of series of x (n, l, channels) and y (m, l', channels).
-
-    Of the static kernel "rbf"; `linear_pairs` has the linear one.
-    """
+    """k_1 .. k_level (level, n, m) of all pairs of series of x (n, l, channels) and y (m, l', channels), for "rbf"."""
     (n, rows, _), (m, columns, _) = x.shape, y.shape
     lanes = full_lanes(y).transpose(0, 1)  # (l', m, channels), D of a series of zeros being zero
     values = point_kernel("rbf", x.flatten(0, 1), lanes.flatten(0, 1)).view(n, rows, columns, lanes.shape[1])
@@ -344,10 +309,8 @@ _PARTS, _MAX_GRADIENT_BYTES = 16, 2**26
 
 
 def linear_pair_levels(x: Tensor, y: Tensor | None, level: int) -> Tensor:
-    """k_1 .. k_level (level, n, m) of series with increments x (n, s, channels) and y (m, t, channels), or x again.
-
-    Of full order, for what `core_has_pairs`.
-    """
+    """k_1 .. k_level (level, n, m), of full order, of series with increments x (n, s, channels) and y (m, t, channels),
+    or x again; nothing of a pair is stored."""
     if y is not None and x.shape[2] != y.shape[2]:
         raise ValueError(f"x has {x.shape[2]} channels and y {y.shape[2]}; they must have the same")
     pull_back = partial(_pull_back_pairs, level=level, with_y=y is None or y.requires_grad)

@@ -1,8 +1,7 @@
 """Levels of rank-one tensors against series and against each other: the recursion of inducing tensors.
 
-A tensor of `level` levels has in level m the rank-one tensor z_1 x .. x z_m, whose vectors are its slots. Slots are
-ordered by position and then by level: first those at position 1 of levels 1 .. n, then those at position 2 of levels
-2 .. n, and so on. So the slots of one position are consecutive, and one operation serves all levels that have it.
+Level m of a tensor is z_1 x .. x z_m, whose vectors are its slots. Slots are ordered by position and then by level, so
+that the slots of one position are consecutive, and one operation serves all levels that have it.
 """
 
 from __future__ import annotations
@@ -23,13 +22,7 @@ def slot_count(level: int) -> int:
 
 
 def slot_index(position: int, of_level: int, level: int) -> int:
-    """The index of the slot at `position` (from 1) of one level among the slots of a tensor of `level` levels.
-
-    Examples
-    --------
-    >>> [slot_index(position, 3, level=3) for position in (1, 2, 3)]
-    [2, 4, 5]
-    """
+    """The index of the slot at `position` (from 1) of one level among the slots of a tensor of `level` levels."""
     if not 1 <= position <= of_level <= level:
         raise ValueError(f"level {of_level} of {level} has positions 1 to {of_level}, got position {position}")
     return sum(level - k for k in range(position - 1)) + of_level - position
@@ -47,9 +40,8 @@ def product_levels(grams: Tensor, level: int) -> Tensor:
 def tensor_levels(slots: Tensor, level: int, order: int) -> Tensor:
     """Levels 1 .. level (level, ...) of tensors against series, from G = <z, dx_t> of all slots (slots, ..., t).
 
-    Let A_k(t) be the sum of products of G_1 .. G_k over times that end with t, and F_k its exclusive cumulative sum,
-    F_0 = 1. Then A_k = G_k (F_{k-1} + G_{k-1}/2 (F_{k-2} + G_{k-2}/3 (F_{k-3} + ..))), with `order` terms at most,
-    and level k is the sum of A_k over t.
+    With A_k(t) the sum of products of G_1 .. G_k that end with time t, F_k its exclusive cumulative sum and F_0 = 1,
+    A_k = G_k (F_{k-1} + G_{k-1}/2 (F_{k-2} + ..)), with `order` terms at most, and level k is the sum of A_k over t.
     """
     return by_hand(partial(_run_recursion, level=level, order=order), _pull_back_recursion, slots)
 
@@ -58,10 +50,8 @@ Sums = tuple[list[Tensor], list[list[Tensor | None]]]
 
 
 def _run_recursion(slots: Tensor, *, level: int, order: int) -> tuple[Tensor, Sums]:
-    """The levels, F_1 .. F_{level-1} and for every k >= 2 the nested sums H_1 .. H_q, where A_k = G_k H_1.
-
-    H_q = F_{k-q} + G_{k-q}/(q+1) H_{q+1}; the innermost is F alone, and None stands for F_0 = 1.
-    """
+    """The levels, F_1 .. F_{level-1}, and for every k >= 2 the nested sums H_1 .. H_q, A_k = G_k H_1,
+    H_q = F_{k-q} + G_{k-q}/(q+1) H_{q+1}; the innermost is F alone, and None stands for F_0 = 1."""
     g = _by_position(slots, level)
     sums: list[Tensor] = []
     nests: list[list[Tensor | None]] = []
