@@ -1,10 +1,6 @@
-"""Derivatives written by hand, and what the compiled backends share to put them into torch's graph.
+"""First derivatives written by hand, and how backends put theirs into torch's graph.
 
-They are first derivatives, which have no second: asking for one raises an error. Nor do they have forward-mode
-derivatives, and without a check the tangents would silently be dropped.
-
-A backend says how to compute values and gradients, of k(X, X) in one pass. For k(X, Y) with logarithms of norms h the
-values are N_ij = k(X_i, Y_j) exp(-h_i - h'_j), of which dN_ij / dh_i = -N_ij.
+They have no second and no forward-mode derivatives: asking for either raises an error.
 """
 
 from __future__ import annotations
@@ -35,10 +31,8 @@ _transforms_active: Any = getattr(torch._C, "_are_functorch_transforms_active", 
 
 
 def refuse_transforms(*tensors: Tensor | None) -> None:
-    """Raises NotImplementedError if a tensor carries a tangent, and inside transforms of torch.func.
-
-    Inside a transform even the results of calls on constants belong to it and have no memory of their own.
-    """
+    """Raises NotImplementedError if a tensor carries a tangent, which would be dropped, and inside transforms of
+    torch.func, where results have no memory of their own."""
     if _transforms_active():
         raise NotImplementedError(TRANSFORM_MESSAGE)
     if getattr(forward_ad, "_current_level", 0) < 0:  # as almost always; private, so without it look at the tensors
@@ -92,7 +86,6 @@ the logarithms of bandwidth and amplitude (n, 2)."""
 
 
 def diagonal(run: DiagonalPass, x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool) -> Tensor:
-    """k(X_i, X_i) (n,), or its logarithm, with a graph."""
     static = settings.static
     bandwidth, amplitude = (None, None) if static is None else static.tensors
     return _apply_diagonal(x, lengths, bandwidth, amplitude, run, settings, log)
@@ -143,8 +136,8 @@ _apply_diagonal: Any = super(torch.autograd.Function, _Diagonal).apply  # pyrigh
 class Pairs(NamedTuple):
     """The arguments of a Gram matrix (n, m); y None means x.
 
-    With `norms`, logarithms h (n,) and h' (m,), values are divided by their exponentials; k itself may then be out of
-    range, and x and y are float64.
+    With `norms`, logarithms h (n,) and h' (m,), values are N_ij = k(X_i, Y_j) exp(-h_i - h'_j); k itself may then be
+    out of range, and x and y are float64.
     """
 
     x: Tensor
@@ -162,7 +155,6 @@ amplitude."""
 
 
 def gram(values: GramValues, gradients: GramGradients, pairs: Pairs) -> Tensor:
-    """k(X_i, Y_j) (n, m), plain or normalised, with a graph."""
     static = pairs.settings.static
     parameters = (None, None) if static is None else static.tensors
 

@@ -1,14 +1,7 @@
-"""Which implementation of the operations computes for a tensor: the only place where that is decided.
+"""Which implementation of `Operations` computes for a tensor: `native` on the CPU, `triton` on CUDA, else `reference`.
 
-There are three, each a module with the functions of `Operations`:
-
-- `siggpde.numerics.native`, the compiled core: tensors on the CPU;
-- `siggpde.numerics.triton.operations`, kernels for GPUs: CUDA tensors, and with SIGGPDE_BACKEND=triton also tensors on
-  the CPU, in Triton's interpreter (TRITON_INTERPRET=1), which is slow and how the kernels are tested without a GPU;
-- `siggpde.numerics.reference`, plain torch: any other device, the CPU without the core, and every tensor with
-  SIGGPDE_BACKEND=reference.
-
-No tensor is moved from one device to another, and Triton is imported only when it computes.
+SIGGPDE_BACKEND=reference has `reference` compute all; SIGGPDE_BACKEND=triton has Triton's interpreter compute on the
+CPU too (for tests). No tensor is moved to another device, and Triton is imported only when it computes.
 """
 
 from __future__ import annotations
@@ -37,11 +30,10 @@ TRITON_STATIC_KERNELS = ("rbf",)
 
 
 class Operations(Protocol):
-    """What every backend computes. Arguments have been checked, except that numbers may not be finite.
+    """What every backend computes; arguments have been checked, except that numbers may not be finite.
 
-    x (n, length, channels) is contiguous, float32 or float64; lengths (n,) int64, or None if all points count.
-    Results have the dtype of x, which is float64 for logarithms: k itself may be out of the range of float32. Where
-    `differentiable` is true they carry a graph; other results do not.
+    x (n, length, channels) is contiguous, float32 or float64; lengths (n,) int64, or None if all points count. Results
+    have the dtype of x, float64 for logarithms, and a graph only where `differentiable` is true.
     """
 
     def diagonal(
@@ -71,7 +63,7 @@ class Operations(Protocol):
         ...
 
     def extend(self, start: Tensor, increments: Tensor, words: RequestedWords, threads: int) -> Tensor:
-        """The signature after increments (n, steps, channels): start (n, M) over prefix-closed words -> (n, M)."""
+        """The signature (n, M) after increments (n, steps, channels), from start (n, M) over prefix-closed words."""
         ...
 
     def logsignature(self, signature: Tensor, basis: LogBasis, threads: int) -> Tensor:
@@ -98,10 +90,9 @@ class Operations(Protocol):
 
 
 def backend_for(x: Tensor, *others: Tensor | None, static: StaticKernel | None = None) -> Operations:
-    """The implementation that computes for this tensor; raises RuntimeError where it should be Triton but cannot.
+    """Returns the implementation for this tensor: `reference` for static kernels that Triton does not have.
 
-    It also raises where x, another argument or a parameter of the static kernel has what this implementation would
-    ignore: a tangent. Static kernels that Triton does not have are computed in plain torch where it would compute.
+    It raises RuntimeError where Triton cannot be used, and NotImplementedError for tangents, which would be dropped.
     """
     if core is not None and x.is_cpu and requested_backend != "triton":
         backend: Operations = native
@@ -131,17 +122,8 @@ def uses_triton(x: Tensor) -> bool:
 def installation() -> dict[str, Any]:
     """Returns a description of the installation as plain data, ready for JSON.
 
-    Its keys are
-
-    - ``versions``: of siggpde, python, torch and numpy;
-    - ``machine``: processor architecture, processors this process may use, and torch's thread count;
-    - ``simd``: the instruction set of the native core on this processor, or None without the core;
-    - ``backends``: for each of native, reference and triton, ``available`` and ``reason`` (None when available).
-
-    Examples
-    --------
-    >>> installation()["backends"]["reference"]["available"]
-    True
+    Its keys are ``versions``, ``machine``, ``simd`` (the core's instruction set, or None) and ``backends``: for each
+    ``available`` and ``reason`` (None when available).
     """
     reasons = {"native": core_error if core is None else None, "reference": None, "triton": triton.why_not()}
     affinity = hasattr(os, "sched_getaffinity")
@@ -164,5 +146,4 @@ def installation() -> dict[str, Any]:
 
 @cache
 def _version() -> str:
-    """Returns the version, cached because it is searched for in the folders of the installation."""
     return metadata.version("siggpde")

@@ -1,14 +1,6 @@
-"""The native core, the backend that the environment asks for, and how many threads compute.
+"""The native core `siggpde._core`, the backend that the environment asks for, and how many threads compute.
 
-`core` is the compiled module `siggpde._core`. It is None when the module cannot be imported (one warning says so) or
-when the environment variable SIGGPDE_BACKEND is "reference"; `core_error` is then the reason. `requested_backend` is
-the value of that variable when siggpde is imported. Which backend computes for a tensor: `siggpde.numerics.backend`.
-
-Threads of the core live for one call, those of torch's OpenMP pool spin while they wait for each other. Beside another
-busy program the one that is waited for may not be running, and the decomposition of a small matrix then takes a
-thousand times as long. So torch computes with one thread where there are few series, and where its threads spin; the
-core has the threads asked for. A forked process has the memory of its parent but none of its threads: torch would wait
-for ever for those of a pool that the parent has used. There too torch computes with one thread.
+`core` is None if it cannot be imported or SIGGPDE_BACKEND is "reference"; `core_error` is then the reason.
 """
 
 from __future__ import annotations
@@ -64,17 +56,14 @@ _core_threads: ContextVar[int | None] = ContextVar("threads of the core", defaul
 
 
 def usual_threads() -> int:
-    """The threads of an operation of the core that is not told how many: those of `limited`, else torch's number."""
+    """The threads of an operation of the core without `n_jobs`: those of `limited`, else torch's number."""
     limit = _core_threads.get()
     return torch.get_num_threads() if limit is None else limit
 
 
 @contextmanager
 def limited(threads: int, rows: int | None = None) -> Iterator[None]:
-    """Runs a block with this number of threads of the core; torch has `torch_threads` of them.
-
-    The number of torch's threads is one of the thread that calls, and restored in the end.
-    """
+    """Runs a block with `threads` threads of the core and `torch_threads` of torch; torch's number is restored."""
     before = torch.get_num_threads()
     token = _core_threads.set(threads)
     torch.set_num_threads(torch_threads(threads, rows))
@@ -86,15 +75,9 @@ def limited(threads: int, rows: int | None = None) -> Iterator[None]:
 
 
 def torch_threads(threads: int, rows: int | None, environment: MutableMapping[str, str] = os.environ) -> int:
-    """Returns how many of `threads` torch has for matrices with `rows` rows: one for few rows, where waiting threads
-    spin, and one in a forked process.
-
-    None for `rows` leaves torch all of them.
-
-    Examples:
-        >>> torch_threads(8, 40), torch_threads(8, 5000, {}), torch_threads(8, 5000, {"OMP_WAIT_POLICY": "passive"})
-        (1, 1, 8)
-    """
+    """Returns how many of `threads` torch has for matrices of so many rows, or of any (None): one for few rows and
+    where waiting threads spin, which beside a busy program can be a thousand times slower, and one in a forked process,
+    where torch would wait for ever for the threads of its parent."""
     if os.getpid() != _IMPORTED_IN:  # this process was forked since
         return 1
     return threads if rows is None or (rows > FEW and waits_passively(environment)) else 1

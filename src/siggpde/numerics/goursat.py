@@ -1,30 +1,8 @@
-r"""The Goursat problem of the signature kernel in plain torch: slow, on any device, differentiable by autograd.
+"""The Goursat problem of the signature kernel in plain torch: slow, on any device, differentiable by autograd.
 
-k(X, Y) is the far corner of the solution of :math:`U_{st} = \rho U` with :math:`U(0, \cdot) = U(\cdot, 0) = 1` and
-:math:`\rho` constant on each cell of a grid. A cell needs its left and its lower neighbour only, so that all cells
-(i, j) of an anti-diagonal i + j = t can be advanced together: the parallel solver of Lemercier et al. (2021) for GPUs.
-
-*One cell.* On the unit cell the solution is fixed by the corner value :math:`c = U(0,0)` and the derivatives along two
-edges, carried in shifted Legendre polynomials of degree below m: bottom :math:`\partial_s U(s,0) = \sum_k b_k P_k(s)`,
-left :math:`\partial_t U(0,t) = \sum_k a_k P_k(t)`. By Riemann's formula, with J the integration from 0,
-
-.. math:: U(s,t) = c \sum_n \frac{(\rho s t)^n}{n!^2} + \sum_n \frac{\rho^n t^n}{n!} J^{n+1} b(s)
-          + \sum_n \frac{\rho^n s^n}{n!} J^{n+1} a(t),
-
-so that the top edge, projected on the same polynomials, is :math:`b' = E(\rho) b + F(\rho) a + g(\rho) c`, and the
-right edge the same with a and b exchanged, where
-
-.. math:: E_{jk} = \sum_n \frac{\rho^n}{n!} (J^n)_{jk}, \quad
-          F_{jk} = (-1)^k (2j+1) \sum_n \frac{\rho^n\, n\, (n-1)!^2}{(n-k)!\,(n+k+1)!\,(n-1-j)!\,(n+j)!}, \quad
-          g_j = (2j+1) \sum_n \frac{\rho^n}{n\,(n-1-j)!\,(n+j)!}.
-
-J is tridiagonal: :math:`J P_0 = (P_0 + P_1)/2` and :math:`J P_k = (P_{k+1} - P_{k-1}) / (2(2k+1))`. The mean of the
-edge is carried exactly (the projection keeps it), so corner values stay consistent. Finite differences are the case
-m = 1 with the powers of :math:`\rho` cut after the second.
-
-*Pieces.* Segments are split into short pieces, which changes no kernel, and solved at a degree whose error is below
-rounding, so that no tolerance is needed. A path that a static kernel kappa lifts is one between kappa(x_i, .) in the
-Hilbert space of kappa, where q pieces are equal parts of the increment kappa(x_(i+1), .) - kappa(x_i, .).
+k(X, Y) is the far corner of U_st = rho U, U(0, .) = U(., 0) = 1. Edges of cells are carried in shifted Legendre
+polynomials, finite differences being degree 1; docs/design.md has the formulas. Paths are split into pieces so short
+that errors are below rounding. Cells of an anti-diagonal advance together, as in the solver of Lemercier et al. (2021).
 """
 
 from __future__ import annotations
@@ -107,8 +85,7 @@ class Cells(NamedTuple):
 
 
 class Front(NamedTuple):
-    """The inputs of the cells to come: left edge (n, I, m) and corner value (n, I) of the next cell of each row,
-    bottom edge (n, J, m) of the next cell of each column."""
+    """The edges that the next cells read: left (n, I, m) and corner (n, I) by rows, bottom (n, J, m) by columns."""
 
     left: Tensor
     bottom: Tensor
@@ -126,7 +103,7 @@ def solve_scaled(
 ) -> tuple[Tensor, Tensor]:
     """(u, shift), both (n,), with U = u exp(shift) at the far corner; without `rescale` shift is zero.
 
-    The problem is linear in the boundary values: a series may be rescaled as a whole at any time.
+    U is linear in its boundary values, so that a series may be rescaled as a whole at any time.
     """
     n, rows, columns = rho.shape
     shift = rho.new_zeros(n)
@@ -172,7 +149,6 @@ def advance_antidiagonal(front: Front, rho: Tensor, t: int, scheme: Scheme, cell
 
 
 def empty_cells(rho: Tensor, degree: int) -> Cells:
-    """Uninitialised memory for the inputs of every cell of rho (n, I, J)."""
     edges = rho.new_empty(*rho.shape, degree)
     return Cells(edges, edges.clone(), rho.new_empty(rho.shape))
 
@@ -200,10 +176,10 @@ def scheme_of(refine: int) -> Scheme:
 
 
 def split_path(x: Tensor, lengths: Tensor | None, scheme: Scheme, static: StaticKernel | None = None) -> Tensor:
-    """The pieces (n, pieces, fields) of the paths x (n, length, channels); zeros after the last of a series.
+    """Returns the pieces (n, pieces, fields) of the paths x (n, length, channels); zeros after the end of a series.
 
-    The fields of a piece are the channels of its increment; of a path that a static kernel lifts the start and the end
-    of its segment (`channels` fields each), and one over the pieces of that segment.
+    Fields are the channels of the increment; with a static kernel start and end of the segment, and 1 / its pieces,
+    since q pieces are equal parts of the increment kappa(x_(i+1), .) - kappa(x_i, .).
     """
     mask = row_mask(x, lengths)[:, :, None]
     inside = mask[:, 1:]

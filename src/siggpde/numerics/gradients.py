@@ -1,26 +1,5 @@
-r"""The two gradient algorithms of the SigGPDE paper (Lemercier et al., 2021, section 4), in plain torch.
-
-The default, `gradient="adjoint"`, the exact derivative of the discrete solver, is computed by the backends.
-
-*Algorithm 1* is the augmented PDE, one directional derivative at a time. The derivative :math:`U_\gamma` of U in a
-direction gamma, a path added to x, solves the same kind of Goursat problem with a source,
-
-.. math:: (U_\gamma)_{st} = \langle x'_s, y'_t \rangle\, U_\gamma + \langle \gamma'_s, y'_t \rangle\, U, \qquad
-          U_\gamma(0, \cdot) = U_\gamma(\cdot, 0) = 0,
-
-beside :math:`U(0, \cdot) = U(\cdot, 0) = 1`; both are carried together. The full gradient takes one direction for each
-number of the path, the localised impulses, so that its cost is that of as many solutions. It is here because the paper
-has it, and as an oracle of the other gradients.
-
-*Algorithm 2* is the variation of the PDE, from two solutions (Theorem 4.1). Let U solve the Goursat problem of the
-paths and V the one of the time-reversed paths, so that V(s, t) is the kernel of what is left of both paths after s and
-t. Then
-
-.. math:: \frac{\partial k}{\partial \rho_{ij}} = \int\!\!\int_{\text{cell } ij} U(s, t)\, V(s, t)\, ds\, dt,
-
-where :math:`\rho_{ij} = \langle dx_i, dy_j \rangle`, and the chain rule gives the gradient in the increments. U and V
-are evaluated inside the cells, from the edges, at the points of a Gauss rule.
-"""
+"""Algorithms 1 and 2 of the SigGPDE paper (Lemercier et al., 2021, section 4) in plain torch: oracles of the backends'
+exact derivative, `gradient="adjoint"`."""
 
 from __future__ import annotations
 
@@ -48,8 +27,7 @@ _DIRECTIONS_AT_ONCE = 1000
 
 
 def augmented_gradients(scheme: Scheme, grad: Tensor, dx: Tensor, dy: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns gradients by Algorithm 1 in dx (n, I, d) and dy (n, J, d), of the kernels of n pairs, each times its
-    grad (n,)."""
+    """Gradients by Algorithm 1 in dx (n, I, d) and dy (n, J, d) of the kernels of n pairs, each times its grad (n,)."""
     of_x, of_y = torch.empty_like(dx), torch.empty_like(dy)
     for pair, (a, b) in enumerate(zip(dx, dy, strict=True)):
         of_x[pair], of_y[pair] = augmented_gradient(a, b, scheme), augmented_gradient(b, a, scheme)
@@ -66,8 +44,7 @@ def augmented_gradient(dx: Tensor, dy: Tensor, scheme: Scheme) -> Tensor:
 
 
 def localised_impulses(dx: Tensor, begin: int = 0, end: int | None = None) -> Tensor:
-    """The paper's localised impulses (I d, I, d), all or those from `begin` to `end`: each changes one channel of one
-    increment by one, in the order of dx.flatten()."""
+    """The paper's localised impulses `begin` to `end` of (I d, I, d): each raises one number of dx.flatten() by one."""
     chosen = torch.arange(dx.numel(), device=dx.device)[begin:end]
     impulses = dx.new_zeros(len(chosen), dx.numel())
     impulses[torch.arange(len(chosen), device=dx.device), chosen] = 1
@@ -75,9 +52,9 @@ def localised_impulses(dx: Tensor, begin: int = 0, end: int | None = None) -> Te
 
 
 def directional_derivatives(dx: Tensor, dy: Tensor, directions: Tensor, scheme: Scheme) -> Tensor:
-    """The derivatives (D,) of k of a pair of paths in the direction of each gamma: the unknowns that Algorithm 1 adds.
+    """The derivatives (D,) of k of a pair of paths in `directions` (D, I, d) of the increments dx (I, d); dy (J, d).
 
-    dx (I, d) and dy (J, d) are increments, `directions` (D, I, d) the increments of the gammas.
+    Algorithm 1 solves (U_g)_st = <x'_s, y'_t> U_g + <g'_s, y'_t> U with U_g(0, .) = U_g(., 0) = 0 together with U.
     """
     rows, columns = len(dx), len(dy)
     if rows == 0 or columns == 0:
@@ -115,8 +92,7 @@ _CELLS_EVALUATED_AT_ONCE = 10_000
 
 
 def variation_gradients(scheme: Scheme, grad: Tensor, dx: Tensor, dy: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns gradients by Algorithm 2 and the chain rule in dx (n, I, d) and dy (n, J, d), of the kernels of n pairs,
-    each times its grad (n,)."""
+    """Gradients by Algorithm 2 in dx (n, I, d) and dy (n, J, d) of the kernels of n pairs, each times its grad (n,)."""
     rho = dx @ dy.transpose(1, 2)
     size = max(1, _CELLS_AT_ONCE // max(1, rho.shape[1] * rho.shape[2]))
     weight = torch.cat([kernel_variation(part, scheme) for part in rho.split(size)]) * grad[:, None, None]
@@ -124,7 +100,7 @@ def variation_gradients(scheme: Scheme, grad: Tensor, dx: Tensor, dy: Tensor) ->
 
 
 def kernel_variation(rho: Tensor, scheme: Scheme) -> Tensor:
-    """Returns dk/drho (n, I, J): the integral of U V over every cell (Theorem 4.1)."""
+    """dk/drho (n, I, J), the integral of U V over every cell (Theorem 4.1), V being U of the time-reversed paths."""
     forward, backward = edges(rho, scheme), edges(rho.flip(1, 2), scheme)
     _, weights = _gauss(scheme.degree + 2)
     weight = torch.as_tensor(weights, dtype=rho.dtype, device=rho.device)
@@ -139,7 +115,6 @@ def kernel_variation(rho: Tensor, scheme: Scheme) -> Tensor:
 
 
 def edges(rho: Tensor, scheme: Scheme) -> Cells:
-    """The edges and corner values of every cell of the solution."""
     cells = empty_cells(rho, scheme.degree)
     solve_goursat(rho, scheme, cells=cells)
     return cells
@@ -165,10 +140,7 @@ def solution(cells: Cells, rho: Tensor, scheme: Scheme, rows: slice) -> Tensor:
 
 
 def time_reversed_solution(backward: Cells, rho: Tensor, scheme: Scheme, rows: slice) -> Tensor:
-    """V at the same points, from the cells of rho reversed in both directions: the time-reversal lemma of the paper.
-
-    Cells are put in their original order again and, inside each cell, its points, which lie symmetrically.
-    """
+    """V at the same points, from the cells of the reversed rho put back in order: the paper's time-reversal lemma."""
     count = rho.shape[1]
     reversed_rows = slice(count - rows.stop, count - rows.start)
     return solution(backward, rho.flip(1, 2), scheme, reversed_rows).flip(1, 2).flip(3, 4)

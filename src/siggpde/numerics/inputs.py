@@ -1,15 +1,8 @@
-"""Checks of what the operations take, long series shortened by averaging, and the errors of checks and computations.
+"""Checks of the operations' arguments, long series shortened by averaging, and the errors of checks and computations.
 
-A batch is a float tensor (n, length, channels) and, for series of unequal lengths, an int64 tensor (n,) of lengths:
-points of series i from lengths[i] on are never used. Whether numbers are finite is checked by the operations, which
-read every number anyway, and which call `raise_not_finite` to name the first that is not.
-
-Words are requested as a depth or as a list of words; both are kept in a hashable form, `RequestedWords`, so that what
-is derived from them is computed once.
-
-A failure of the signature kernel, as the backends return it, is (code, series, index, channel, side): `index` is the
-time index of a number that is not finite, or the second series of a pair whose kernel overflows; `side` is 0 for series
-of x, 1 for those of y. The codes are those of `csrc/arguments.hpp`.
+A batch is a float tensor (n, length, channels) and lengths (n,) int64: later points are never used. Backends find
+numbers that are not finite. Their failures are (code, series, index, channel, side), codes as in `csrc/arguments.hpp`:
+`index` is a time, or the second series of a pair that overflows; `side` is 0 for x, 1 for y.
 """
 
 from __future__ import annotations
@@ -39,10 +32,8 @@ Result = TypeVar("Result")
 
 
 def checked_once(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Keeps the last results, as `functools.lru_cache` does, and lets every wrong argument reach the function.
-
-    Arguments are told apart by type, for 2.0 equals 2 and True equals 1, and one that cannot be hashed is passed on.
-    """
+    """Keeps the last results, as `functools.lru_cache` does, by type and value, for 2.0 equals 2 and True equals 1; an
+    argument that cannot be hashed reaches the function, which raises."""
     cached = lru_cache(maxsize=64, typed=True)(function)
 
     @wraps(function)
@@ -58,8 +49,7 @@ def checked_once(function: Callable[..., Result]) -> Callable[..., Result]:
 def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Tensor, torch.Tensor | None]:
     """Checks and returns (x, lengths): x contiguous, (n, length, channels); lengths int64, contiguous, or None.
 
-    `x` may also be a numpy array, or a list of (length_i, channels) tensors or arrays: these are padded into one
-    tensor, differentiably, and their lengths returned. A contiguous tensor comes back as it is.
+    Lists of (length_i, channels) are padded, differentiably; a contiguous tensor comes back as it is.
     """
     if lengths is None and isinstance(x, torch.Tensor) and x.dtype in FLOATS:  # as almost always
         shape = x.shape
@@ -107,10 +97,7 @@ def row_mask(x: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
 
 
 def check_finite(x: torch.Tensor, lengths: torch.Tensor | None, name: str = "x") -> None:
-    """Raises ValueError if a number before the end of a series is not finite.
-
-    For batches that are split before an operation sees them, so that the error names the index in the whole batch.
-    """
+    """Raises ValueError if a number that counts is not finite, with its index in the whole batch."""
     for index, chunk in enumerate(x.detach().split(_CHUNK)):
         finite = torch.isfinite(chunk)
         if not bool(finite.all()):
@@ -190,7 +177,6 @@ def _check_lengths(lengths: Any, x: torch.Tensor, name: str) -> torch.Tensor:
 
 
 def _as_integers(lengths: Any, wanted: str) -> torch.Tensor:
-    """An int64 tensor of any shape."""
     if isinstance(lengths, torch.Tensor):
         got = lengths.dtype
         if not (got.is_floating_point or got.is_complex or got == torch.bool or _has_no_numbers(lengths)):
@@ -308,12 +294,11 @@ def average_points(x: Series, max_points: int | None, *, lengths: Any = None) ->
     """The series with more than `max_points` points averaged down to `max_points`, and the lengths of all.
 
     A series of l points is cut into `max_points` bins of l / max_points consecutive points, rounded up or down, and
-    each bin becomes its mean, whatever the other series are. Series with at most `max_points` points are not touched.
-    The points of a straight line stay on it, and a constant stays constant; ends are averaged like all other points.
+    each bin becomes its mean, whatever the other series are. Shorter series are not touched; None changes nothing.
 
     x (n, length, channels) or a list of (length_i, channels), and `lengths`, as for `signature_kernel`. Returns
     (x (n, at most max_points, channels), lengths (n,)), the lengths None where all series have all the points.
-    Gradients flow through. How many series were shortened is said in the log; None for `max_points` changes nothing.
+    Gradients flow through. How many series were shortened is said in the log.
 
     Examples
     --------
@@ -358,7 +343,6 @@ def averaged(values: Tensor, lengths: Tensor | None, max_points: int) -> Side:
 
 
 def check_max_points(max_points: Any) -> None:
-    """Raises a ValueError for what is no number of points."""
     points = 1 if max_points is None else as_integer(max_points)
     if points is None or points < 1:
         raise ValueError(f"max_points must be a positive whole number, or None for never, got {max_points!r}")

@@ -1,11 +1,6 @@
 """The log-signature of piecewise-linear paths: the logarithm of the signature in a basis of the free Lie algebra.
 
-S(X) is the exponential of a Lie series log S(X), a combination of brackets [a, b] = ab - ba of the channels, and the
-truncation of one determines that of the other. Far fewer numbers determine a Lie series than there are words: as many
-as there are Lyndon words, sum over j dividing m of mu(j) d^(m/j) / m of m letters (Witt's formula), with no relations
-among them.
-
-A bracket is written as a nested pair of letters: (0, (0, 1)) is [0, [0, 1]] = 001 - 2 010 + 100.
+A bracket [a, b] = ab - ba is written as a nested pair of letters: (0, (0, 1)) is [0, [0, 1]] = 001 - 2 010 + 100.
 """
 
 from __future__ import annotations
@@ -43,9 +38,8 @@ def logsignature(
     - "lyndon": e are the standard brackets of Lyndon words, P_w = [P_u, P_v] for w = uv with v the longest proper
       suffix that is a Lyndon word.
     - "hall": e are the brackets of Hall's basis (`siggpde.numerics.logsignature.hall_brackets`).
-    - "words": the coefficients of the Lyndon words themselves in log S written out as a tensor. These are coordinates
-      too, and the cheapest: P_w is w plus larger words, so they follow from those of "lyndon" by a triangular matrix
-      of integers, with ones on its diagonal.
+    - "words": c are the coefficients of the Lyndon words in log S written out as a tensor, the cheapest. They follow
+      from those of "lyndon" by a triangular matrix of integers with ones on its diagonal.
 
     Columns are in the order of `logsignature_basis(channels, depth, basis)`; their number is the sum over m <= depth of
     Witt's (1/m) sum over j dividing m of mu(j) channels^(m/j).
@@ -86,13 +80,8 @@ def logsignature_basis(channels: int, depth: int, basis: Basis = "lyndon") -> li
 def lyndon_words(channels: int, depth: int) -> list[Word]:
     """The words of 1 to `depth` letters that are smaller than all their proper suffixes, by length, then alphabet.
 
-    Duval's algorithm: the next word in the alphabet's order is the last one repeated to full length, without its
-    trailing highest letters, and with its last letter raised.
-
-    Examples
-    --------
-    >>> lyndon_words(2, 3)
-    [(0,), (1,), (0, 1), (0, 0, 1), (0, 1, 1)]
+    Duval's algorithm: the next word is the last one repeated to full length, without its trailing highest letters, and
+    with its last letter raised.
     """
     words: list[Word] = []
     word = [-1]
@@ -106,13 +95,7 @@ def lyndon_words(channels: int, depth: int) -> list[Word]:
 
 
 def lyndon_bracket(word: Word) -> Bracket:
-    """The standard bracket of a Lyndon word w = uv: [u, v] with v its longest proper suffix that is a Lyndon word.
-
-    Examples
-    --------
-    >>> lyndon_bracket((0, 0, 1, 1))
-    (0, ((0, 1), 1))
-    """
+    """The standard bracket of a Lyndon word w = uv: [u, v] with v its longest proper suffix that is a Lyndon word."""
     if len(word) == 1:
         return word[0]
     suffixes = (word[i:] for i in range(1, len(word)))
@@ -124,11 +107,6 @@ def hall_brackets(channels: int, depth: int) -> list[Bracket]:
     """Hall's basis, in its order: by length, and [a, b] before [a', b'] if |a| < |a'|, or a < a', or a = a' and b < b'.
 
     [a, b] belongs to it if a < b, and b is a letter or a bracket [c, e] with c <= a.
-
-    Examples
-    --------
-    >>> hall_brackets(2, 3)
-    [0, 1, (0, 1), (0, (0, 1)), (1, (0, 1))]
     """
     elements: list[Bracket] = list(range(channels))
     first = [-1] * channels  # of each element the position of its left half; less than any position for a letter
@@ -145,13 +123,7 @@ def hall_brackets(channels: int, depth: int) -> list[Bracket]:
 
 
 def expand(bracket: Bracket) -> dict[Word, int]:
-    """A bracket as a combination of words, by [a, b] = ab - ba.
-
-    Examples
-    --------
-    >>> expand((0, (0, 1)))
-    {(0, 0, 1): 1, (0, 1, 0): -2, (1, 0, 0): 1}
-    """
+    """A bracket as a combination of words, by [a, b] = ab - ba."""
     if isinstance(bracket, int):
         return {(bracket,): 1}
     left, right = expand(bracket[0]), expand(bracket[1])
@@ -164,13 +136,7 @@ def expand(bracket: Bracket) -> dict[Word, int]:
 
 
 def bracket_name(bracket: Bracket, channel_names: Sequence[str]) -> str:
-    """A bracket in the names of its channels.
-
-    Examples
-    --------
-    >>> bracket_name((0, (0, 1)), ["time", "level"])
-    '[time, [time, level]]'
-    """
+    """A bracket in the names of its channels, as in "[time, [time, level]]"."""
     if isinstance(bracket, int):
         return channel_names[bracket]
     return f"[{bracket_name(bracket[0], channel_names)}, {bracket_name(bracket[1], channel_names)}]"
@@ -178,11 +144,8 @@ def bracket_name(bracket: Bracket, channel_names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class LogBasis:
-    """The coordinates of a Lie series L, and how they follow from its coefficients of Lyndon words, L^w.
-
-    Coordinate i is the sum of values[k] L^(words[columns[k]]) over k from rows[i] to rows[i + 1]. For the basis
-    "words" coordinates are these coefficients, and the matrix is the identity.
-    """
+    """The coordinates of a Lie series L from its coefficients L^w of Lyndon words: coordinate i is the sum over k from
+    rows[i] to rows[i + 1] of values[k] L^(words[columns[k]])."""
 
     channels: int
     depth: int
@@ -195,12 +158,8 @@ class LogBasis:
 
 @lru_cache(maxsize=64)
 def log_basis(channels: int, depth: int, basis: Basis) -> LogBasis:
-    """The coordinates of a basis, prepared once.
-
-    The coefficient of a Lyndon word w in a Lie series with coordinates c is L^w = sum over elements e of B_we c_e,
-    where B_we is the coefficient of w in e. Words and elements of other letters do not mix, so B is inverted block by
-    block; its inverse is integer because both bases generate the free Lie ring.
-    """
+    """The inverse of L^w = sum over elements e of B_we c_e, where B_we is the coefficient of the word w in e: block by
+    block, because different letters do not mix, and in integers, because both bases generate the free Lie ring."""
     words = tuple(lyndon_words(channels, depth))
     if basis == "words":
         index = np.arange(len(words) + 1)

@@ -1,7 +1,6 @@
 """The operations by the native core `siggpde._core`, compiled from csrc/ (`siggpde.numerics.backend.Operations`).
 
-Tensors are passed by address. The core returns failures, of which errors are raised here. Gradients go through
-autograd: a pass of the core that computes k(X, X) computes its gradient too.
+Tensors are passed by address; failures that the core returns become errors here.
 """
 
 from __future__ import annotations
@@ -182,7 +181,6 @@ def logsignature(signature: Tensor, basis: LogBasis, threads: int) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _coordinates(basis: LogBasis) -> Any:
-    """The core's `LogCoordinates` of a basis."""
     channels, lengths = basis.channels, [len(word) for word in basis.words]
     columns = [word_column(word, channels) for word in basis.words]
     ranks = [column - count_up_to(channels, m - 1) for column, m in zip(columns, lengths, strict=True)]
@@ -230,7 +228,6 @@ def _run_windows(name: str, series: ViewedSeries, result: Tensor, *arguments: in
 
 @lru_cache(maxsize=256)
 def _windows(view: WindowView) -> Any:
-    """The core's `Windows` of a view."""
     used = list(view.used)
     groups = [[used.index(channel) for channel in group] for group in view.groups]
     return core.Windows(

@@ -1,11 +1,7 @@
-"""The operations in plain torch, slow and obvious: the oracles of the fast ones, and the backend of last resort.
+"""The operations in plain torch, slow and obvious: oracles of the fast ones, and the backend of last resort.
 
-`tol` and `threads` are part of the common interface (`siggpde.numerics.backend.Operations`) and not used: the kernel is
-always computed to rounding.
-
-`apply_chen` and `chen_signature` check nothing. `signature_by` and `extend_by` add the checks, and take the function
-that applies Chen's identity, so that the Triton backend can use them with its own. Windows of series of equal lengths
-are computed together, so that nothing is padded or masked.
+`tol` and `threads` are not used: the kernel is always computed to rounding. `signature_by` and `extend_by` take the
+function that applies Chen's identity, so that Triton can use them with its own.
 """
 
 from __future__ import annotations
@@ -97,8 +93,7 @@ def gram_by(solve: PairSolver, pairs: Pairs) -> Tensor:
 
 
 def _coefficients(static: StaticKernel | None) -> PairSolver:
-    """Returns the function that computes rho (n, I, J) of paired pieces: increments, or segments that a static
-    kernel lifts."""
+    """Returns the function that computes rho (n, I, J) of paired pieces: increments, or lifted segments."""
     if static is None:
         return lambda dx, dy: dx @ dy.transpose(1, 2)
     return lambda a, b: goursat.lifted_coefficients(a, b, static)
@@ -139,12 +134,10 @@ Extend = Callable[[Tensor, Tensor, Sequence[tuple[int, ...]]], Tensor]
 
 
 def apply_chen(start: Tensor, increments: Tensor, words: Sequence[tuple[int, ...]]) -> Tensor:
-    """The signature after straight increments, S <- S ⊗ exp(v) for each v in turn.
+    """The signature (n, M) after straight increments (n, steps, channels): S <- S ⊗ exp(v) for each v, from `start`.
 
-    In coefficients, with |w| letters in w: S_w <- sum over j <= |w| of S_(w without its last j letters) times
-    v_(last j letters of w) / j!, where v_(a1..aj) is the product v_a1 .. v_aj.
-
-    start (n, M) over prefix-closed `words`; increments (n, steps, channels); returns (n, M).
+    S_w <- sum over j <= |w| of S_(w without its last j letters) times the product of v over these letters / j!, for
+    prefix-closed `words`; nothing is checked.
     """
     depth = max(len(word) for word in words)
     position = {word: index for index, word in enumerate(words)}
@@ -165,10 +158,9 @@ def apply_chen(start: Tensor, increments: Tensor, words: Sequence[tuple[int, ...
 
 
 def chen_signature(x: Tensor, mask: Tensor, words: Sequence[tuple[int, ...]], by: Extend = apply_chen) -> Tensor:
-    """The signature of piecewise-linear paths.
+    """The signature (n, M) of paths x (n, length, channels), finite, at the points of mask (n, length) bool.
 
-    x (n, length, channels), finite; mask (n, length) bool, the points that count; prefix-closed words, the empty
-    word first; returns (n, M). `by` is the function that applies Chen's identity.
+    Words are prefix-closed, the empty word first, which is not checked; `by` applies Chen's identity.
     """
     before = torch.cat([x[:, :1], x[:, :-1]], 1)  # the first increment is zero, which changes nothing
     increments = torch.where(mask[:, :, None], x - before, 0.0)
@@ -325,8 +317,7 @@ def plain_signature(path: Tensor, depth: int) -> Tensor:
 
 
 def statistics(words: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns, over windows (n, windows, M), mean, deviation, largest, smallest and shares above thresholds (q, M);
-    and the same of thirds."""
+    """Statistics of windows (n, windows, M) with thresholds (q, M): whole and thirds, as in `PooledWindows`."""
     count = words.shape[1]
     mean, deviation = words.mean(1), words.std(1, correction=0)
     above = [(words > t).to(words.dtype) for t in thresholds]
@@ -340,7 +331,6 @@ def statistics(words: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _chosen_windows(series: ViewedSeries, chosen: Chosen) -> Tensor:
-    """The points (m, points, channels) of chosen windows."""
     (x, lengths, view, lift_scale, _), (row, window) = series, chosen
     inputs.check_finite(x, lengths)
     out = x.new_empty(len(row), view.points, view.channels)

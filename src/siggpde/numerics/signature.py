@@ -1,8 +1,4 @@
-"""The signature of piecewise-linear paths, differentiable, on the words one asks for.
-
-S(X)^w for the word w = (a1, .., aj) is the iterated integral over s1 < .. < sj of dX^(a1) .. dX^(aj). It is computed
-by Chen's identity, S(X * v) = S(X) ⊗ exp(v) for each increment v of the path.
-"""
+"""The signature of piecewise-linear paths, differentiable, on the words one asks for, by Chen's identity."""
 
 from __future__ import annotations
 
@@ -25,9 +21,8 @@ def signature(
 ) -> torch.Tensor:
     """Signature coefficients of a batch of paths, one column for each word.
 
-    This is the feature map S(X) of Lemercier et al. (2021): their inducing variables are its coefficients, and the
-    columns asked for are the truncation S_M(X). Coefficients are iterated integrals, S(X)^(a1..aj) being the integral
-    over s1 < .. < sj of dX^(a1) .. dX^(aj); the empty word gives 1.
+    This is the feature map S(X) of Lemercier et al. (2021), and the columns asked for are the truncation S_M(X). S(X)^w
+    of the word w = (a1, .., aj) is the integral over s1 < .. < sj of dX^(a1) .. dX^(aj); the empty word gives 1.
 
     Give exactly one of `depth`, for all the words of at most that many letters in the order of `words_up_to`, and
     `words`, for any list of words (letters are 0-based; the work is that of their prefix closure).
@@ -50,9 +45,7 @@ def signature(
 def extend(
     signature: torch.Tensor, increments: torch.Tensor, words: Iterable[Sequence[int]], *, n_jobs: int | None = None
 ) -> torch.Tensor:
-    """The signature of continued paths, by Chen's identity for the new increments only.
-
-    The paper computes signatures by the same identity.
+    """The signature of continued paths, by Chen's identity for the new increments only, as in the paper.
 
     S(X * v) = S(X) ⊗ exp(v) for each increment v. signature (n, M) over prefix-closed `words`; increments
     (n, steps, channels), or (n, channels) for one step; returns (n, M). Gradients flow to both.

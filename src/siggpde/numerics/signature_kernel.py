@@ -1,10 +1,4 @@
-"""The signature kernel k(X, Y) = <S(X), S(Y)>, exact and differentiable.
-
-It is U(T, T), where U solves the Goursat problem U_st = <X'_s, Y'_t> U with boundary conditions U(0, .) = U(., 0) = 1
-(the signature kernel PDE; Lemercier et al., 2021). Two solvers: `"series"`, polynomial edges accurate to a tolerance
-with degree and splitting chosen for each series, and `"fd"`, the finite differences of the paper with `refine` dyadic
-refinements.
-"""
+"""The signature kernel k(X, Y) = <S(X), S(Y)> by its PDE (Lemercier et al., 2021), exact and differentiable."""
 
 from __future__ import annotations
 
@@ -123,8 +117,8 @@ def signature_kernel_diag(
 ) -> Tensor:
     """k(X_i, X_i), (n,), or with `log=True` its logarithm, which exists where k itself would overflow.
 
-    This is the diagonal of the covariance C_ff of the paper, the only part of it that training needs. It takes half
-    the work of the diagonal of `signature_kernel`, because U is symmetric. The other arguments are the same.
+    This is the diagonal of the covariance C_ff of the paper, all that training needs of it, at half the work of the
+    diagonal of `signature_kernel`. The other arguments are the same.
 
     Examples
     --------
@@ -166,17 +160,14 @@ def signature_kernel_diag_scales(
 ) -> tuple[Tensor, Tensor]:
     """k(X_i, X_i) of the paths with channels scaled by theta (d,), and its gradient in log theta, in one pass.
 
-    It gives what the paper's gradient of the ELBO needs of the kernel, section 4, reduced to the channel scales.
-
-    These are the gradients of automatic relevance determination (ARD), which learns one scale for each channel:
-    dk/dlog theta_c = 2 sum_ij (dk/drho_ij) theta_c² dx_i^c dx_j^c, with rho_ij = sum_c theta_c² dx_i^c dx_j^c.
+    These are the gradients of the channel scales (ARD) in the paper's section 4: dk/dlog theta_c =
+    2 sum_ij (dk/drho_ij) theta_c² dx_i^c dx_j^c, with rho_ij = sum_c theta_c² dx_i^c dx_j^c.
     Returns (k (n,), dk/dlog theta (n, d)); with `log=True` both of log k. Neither carries a graph.
 
     Examples
     --------
     >>> x, theta = torch.tensor([[[0.0], [2.0]]]).double(), torch.tensor([0.5]).double()
-    >>> k, slope = signature_kernel_diag_scales(x, theta)
-    >>> k, slope
+    >>> signature_kernel_diag_scales(x, theta)
     (tensor([2.2796], dtype=torch.float64), tensor([[3.1813]], dtype=torch.float64))
     """
     threads = inputs.thread_count(n_jobs)
@@ -207,8 +198,8 @@ def signature_kernel_diag_gradient(
 ) -> tuple[Tensor, Tensor]:
     """k(X_i, X_i), (n,), and its gradient in the points of X_i, (n, length, channels), in one pass.
 
-    With `log=True` both of log k. These are the gradients that autograd computes from `signature_kernel_diag`, without
-    a graph: for small batches autograd costs more than the gradient. They are zero after the end of a series.
+    With `log=True` both of log k. There is no graph: for small batches autograd costs more than the gradient itself.
+    Gradients are zero after the end of a series.
 
     Examples
     --------
@@ -283,7 +274,6 @@ def check_algorithm(gradient: Gradient, lift: StaticKernel | None, normalize: bo
 
 
 def check_pair(x: Tensor, x_counts: Tensor | None, y: Tensor, y_counts: Tensor | None) -> None:
-    """Raises a ValueError for two batches of which no kernel can be taken."""
     if x.shape[2] != y.shape[2]:
         raise ValueError(f"x has {x.shape[2]} channels and y has {y.shape[2]}; they need the same")
     if x.dtype != y.dtype or x.device != y.device:
@@ -294,10 +284,7 @@ def check_pair(x: Tensor, x_counts: Tensor | None, y: Tensor, y_counts: Tensor |
 
 
 def normalized_gram(pairs: Pairs, differentiable: bool) -> Tensor:
-    """k(X_i, Y_j) / sqrt(k(X_i, X_i) k(Y_j, Y_j)), (n, m), signed; y None means x, with ones on the diagonal.
-
-    Computed in float64 from log k(X, X), log k(Y, Y) and grids that are rescaled on the way; in the dtype of x.
-    """
+    """k(X_i, Y_j) / sqrt(k(X_i, X_i) k(Y_j, Y_j)), (n, m), of x's dtype, by float64 logarithms; y None means x."""
     x, x_lengths, y, y_lengths, _, settings = pairs
     wide, other = x.double(), None if y is None else y.double()
     backend = backend_for(wide, other, static=settings.static)

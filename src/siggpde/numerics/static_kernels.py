@@ -41,7 +41,6 @@ class StaticKernel(NamedTuple):
 
     @property
     def differentiable(self) -> bool:
-        """Whether bandwidth or amplitude wants a gradient."""
         return isinstance(self.bandwidth, Tensor) or isinstance(self.amplitude, Tensor)
 
     @property
@@ -63,11 +62,8 @@ class StaticKernel(NamedTuple):
 
 
 class KernelSettings(NamedTuple):
-    """How a backend computes a kernel.
-
-    `static` lifts the paths; None is the linear kernel. `refine` is the number of dyadic refinements of finite
-    differences, or -1 for polynomial edges accurate to `tol`. Results do not depend on the number of threads.
-    """
+    """How a backend computes a kernel: `static` None is the linear one; `refine` counts dyadic refinements of finite
+    differences, -1 being polynomial edges accurate to `tol`. Results do not depend on `threads`."""
 
     static: StaticKernel | None = None
     refine: int = -1
@@ -124,10 +120,7 @@ def squared_segments(static: StaticKernel, x: Tensor) -> Tensor:
 
 
 def less_one(static: StaticKernel, x: Tensor, y: Tensor) -> Tensor:
-    """Returns c - 1 for all points of paired paths x (n, I, channels) and y (n, J, channels): (n, I, J).
-
-    Constants cancel in the differences above; without the 1 near points keep their digits.
-    """
+    """Returns c - 1 (n, I, J) of points x (n, I, channels), y (n, J, channels): near points keep their digits."""
     bandwidth, _ = static.parameters(x)
     differences = (x[:, :, None, :] - y[:, None, :, :]) / bandwidth
     return _less_one(static, differences.square().sum(dim=-1))

@@ -1,20 +1,15 @@
 """Signatures of windows of series, pooled: statistics of the words over all windows, without the windows being stored.
 
-For a series x and a view (`WindowView`):
+For a series x and a view (`WindowView`), and independent of the rest of the batch:
 
-1. *Lift*: x itself, its increments, its cumulated deviations from the mean, or its z-score. Increments and cumulated
-   deviations are divided by `lift_scale`, one number a channel.
-2. *Smooth*: means of s consecutive points. Beyond its end the lifted series, and then the smoothed one, holds its last
-   value: this counts only for series shorter than s, or shorter than a window.
+1. *Lift* x; increments and cumulated deviations are divided by `lift_scale`, one number a channel.
+2. *Smooth*: means of s consecutive points. Series shorter than s, or than a window, hold their last value.
 3. *Windows* of w points y_k, y_(k+dilation), .., starting at k = 0, stride, 2 stride, ..
-4. *Path* through (t, y), t from 0 to 1, all times the `path_scales` of its group; with a base point it comes from the
-   origin first. *Words* f = S^a / |S| of its signature S, |S| over all words up to the depth.
-5. *Pool* over the c windows: mean, standard deviation (dividing by c), largest, smallest and the share of windows with
-   f > threshold for each of q thresholds (`separating_thresholds` of training windows); and for the windows k with
-   floor(3 k / c) = 0, 1, 2 the mean and the share above every second threshold, beginning with the first. A third
-   without windows takes the values of the whole.
-
-Everything follows from the series itself and the numbers given: no result depends on the rest of the batch.
+4. *Path* through (t, y), t from 0 to 1, all times the `path_scales` of its group, with a base point from the origin.
+   *Words* f = S^a / |S| of its signature S, |S| over all words up to the depth.
+5. *Pool* over the c windows: mean, standard deviation (dividing by c), largest, smallest and, for each of q thresholds,
+   the share of windows with f > threshold; and over the third floor(3 k / c) = 0, 1, 2 of the windows k the mean and
+   the share above every second threshold, from the first. A third without windows takes the values of the whole.
 """
 
 from __future__ import annotations
@@ -42,21 +37,12 @@ _MAX_COLUMNS = 2**20
 class WindowView:
     """Windows of `points` points, `dilation` apart, of the lifted series, and the depth of their signatures.
 
-    - `channels`: of the series. `groups`: the channels that a path has beside time; one path, and one set of words, for
-      each group.
-    - `lift`: what is looked at: "x" the series, "dx" its increments, "cum" the running sum of its deviations from its
-      mean, "zn" the series less its mean, divided by its standard deviation (plus 0.001).
+    - `groups`: the channels that a path has beside time; one path, and one set of words, for each group.
+    - `lift`: "x" the series, "dx" its increments, "cum" the running sum of its deviations from its mean, "zn" the
+      series less its mean, divided by its standard deviation (plus 0.001).
     - `smoothing`: the lifted series is averaged over so many consecutive points first.
     - `base_point`: every window starts with a step from the origin, so that position counts and not only shape.
     - `max_windows`: of a series; the distance of their starts is the smallest that gives no more.
-
-    Examples
-    --------
-    >>> view = WindowView(channels=2, groups=((0, 1),), points=9, dilation=4, smoothing=2, depth=2)
-    >>> view.span, view.columns
-    (33, 10)
-    >>> view.window_counts(torch.tensor([100, 20])).tolist()
-    [67, 1]
     """
 
     channels: int
@@ -88,7 +74,6 @@ class WindowView:
 
     @property
     def lift_code(self) -> int:
-        """The core's number of the lift."""
         return LIFTS.index(self.lift)
 
     @property
@@ -144,11 +129,8 @@ class ViewedSeries(NamedTuple):
 
 
 class PooledWindows(NamedTuple):
-    """Statistics of the M words of a view over the windows of n series, for q thresholds.
-
-    - `whole`: (n, 4 + q, M): mean, standard deviation, largest, smallest, shares above the thresholds;
-    - `thirds`: (n, 1 + ceil(q / 2), 3, M): mean, shares above thresholds 0, 2, 4, ..; each for the three thirds.
-    """
+    """Statistics of M words over the windows of n series: `whole` (n, 4 + q, M) has mean, deviation, largest, smallest
+    and q shares; `thirds` (n, 1 + ceil(q / 2), 3, M) has mean and shares above thresholds 0, 2, 4, .."""
 
     whole: Tensor
     thirds: Tensor
@@ -165,24 +147,10 @@ def pool_windows(
     out: PooledWindows | None = None,
     n_jobs: int | None = None,
 ) -> PooledWindows:
-    """Statistics over the windows of every series.
+    """Statistics over the windows of every series, without gradient, written to `out` if given.
 
-    x (n, length, channels) float32 or float64, or a list of (length_i, channels); path_scales (groups,); thresholds
-    (q, M), ascending or not; lift_scale (channels,), positive, default 1, counts for the lifts "dx" and "cum". No
-    gradient. Results are written to `out`, if given, tensors of x's dtype whose rows are contiguous. `n_jobs` threads
-    share the series; the result does not depend on it.
-
-    Examples
-    --------
-    >>> view = WindowView(channels=1, groups=((0,),), points=3, depth=1)  # one word: the increment of a window
-    >>> x = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0, 2.0]).reshape(1, 6, 1)
-    >>> pooled = pool_windows(x, view, path_scales=torch.ones(1), thresholds=torch.tensor([[0.0]]))
-    >>> pooled.whole  # increments 0, 0, 1, 2 over 1, 1, 1, 1 of time: words 0, 0, 1 / sqrt 3, 2 / sqrt 6
-    tensor([[[0.3485],
-             [0.3586],
-             [0.8165],
-             [0.0000],
-             [0.5000]]])
+    x (n, length, channels) or a list of (length_i, channels); path_scales (groups,); thresholds (q, M), in any order;
+    lift_scale (channels,), positive, default 1. Rows of `out` are contiguous; `n_jobs` changes no result.
     """
     given = _viewed(x, lengths, view, lift_scale, n_jobs)
     scales = _numbers("path_scales", path_scales, (len(view.groups),), given.x)
@@ -227,7 +195,6 @@ def window_path_lengths(
 
 
 def empty_pooled(n: int, view: WindowView, thresholds: int, like: Tensor) -> PooledWindows:
-    """Room for the statistics of n series."""
     whole = like.new_empty(n, 4 + thresholds, view.columns)
     return PooledWindows(whole, like.new_empty(n, 1 + (thresholds + 1) // 2, 3, view.columns))
 
@@ -290,17 +257,9 @@ def separating_thresholds(
 ) -> Tensor:
     """For every column thresholds next to the quantiles 1 / (count + 1), .., count / (count + 1): (m, M) -> (count, M).
 
-    Values are finite, float64; thresholds ascend. With the values of a column sorted, v_0 <= .. <= v_(m-1), the
-    quantile p has the rank p (m - 1). Its threshold is (v_(k-1) + v_k) / 2 for the k with v_k - v_(k-1) > `distinct`
-    whose rank k - 1/2 is nearest, the larger k of two; v_(m-1) + `clearance` where there is no such k. So no value is
-    nearer to a threshold than the smaller of distinct / 2 and clearance.
-
-    Examples
-    --------
-    >>> import torch
-    >>> values = torch.tensor([[4.0], [0.0], [2.0], [1.0], [3.0]]).double()
-    >>> separating_thresholds(values, 3, distinct=0.1, clearance=1.0).flatten().tolist()
-    [1.5, 2.5, 3.5]
+    With the values of a column sorted, v_0 <= .. <= v_(m-1), all finite, the quantile p has the rank p (m - 1). Its
+    threshold is (v_(k-1) + v_k) / 2 for the k with v_k - v_(k-1) > `distinct` whose rank k - 1/2 is nearest, the larger
+    k of two; v_(m-1) + `clearance` where there is no such k. So no value is nearer than min(distinct / 2, clearance).
     """
     if values.ndim != 2 or not len(values):
         raise ValueError(f"values must have shape (m, M) with m at least 1, got {tuple(values.shape)}")

@@ -1,12 +1,8 @@
 """Words: the indices of signature coefficients.
 
-A word over d channels is a tuple of letters 0..d-1; the word (a1, .., aj) names the iterated integral over
-s1 < .. < sj of dX^(a1) .. dX^(aj), and the empty word () names the constant 1. Words are ordered by length, then
-lexicographically. A list of words is prefix-closed if it contains, with every word, the word without its last letter.
-
-Lists have thousands of words, and loops here run inside `itertools`, `set`, `sorted` and numpy. Sets that are out of
-all proportion are refused by their number of letters, counted before any word is made: at most `MAX_LETTERS` in a word
-and `MAX_LETTERS_IN_ALL` in the words of a set.
+A word over d channels is a tuple of letters 0..d-1. Words are ordered by length, then alphabet; a list is prefix-closed
+if it contains, with every word, the word without its last letter. Sets with too many letters are refused by their
+number (`MAX_LETTERS`, `MAX_LETTERS_IN_ALL`), before any word is made.
 """
 
 from __future__ import annotations
@@ -101,13 +97,7 @@ def letter_counts(words: Iterable[Sequence[int]], channels: int) -> torch.Tensor
 
 
 def words_of_degree(channels: int, degree: int, count: int) -> list[Word]:
-    """The words with at most `degree` letters other than 0: as many whole levels as have `count` words in all.
-
-    Examples
-    --------
-    >>> words_of_degree(2, 1, 7)
-    [(), (0,), (1,), (0, 0), (0, 1), (1, 0)]
-    """
+    """The words with at most `degree` letters other than 0: as many whole levels as have `count` words in all."""
     words: list[Word] = [()]
     level: list[tuple[Word, int]] = [((), 0)]
     for _ in range(_MAX_LETTERS_OF_DEGREE):

@@ -1,8 +1,4 @@
-"""The operations by Triton, for tensors on a GPU: whether Triton can be used, and how its kernels are launched.
-
-Importing this module does not import Triton. Which tensors Triton computes for is decided in
-`siggpde.numerics.backend`.
-"""
+"""Whether Triton can be used, and how its kernels are launched; importing this module does not import Triton."""
 
 from __future__ import annotations
 
@@ -17,7 +13,6 @@ from torch import Tensor
 
 
 def interpreted() -> bool:
-    """Whether kernels run in Triton's interpreter."""
     return os.environ.get("TRITON_INTERPRET", "0") == "1"
 
 
@@ -49,10 +44,10 @@ SCRATCH_BYTES = 1 << 29
 
 
 def run(kernel: Any, programs: int, like: Tensor, *args: Any, **constants: Any) -> None:
-    """kernel[(programs,)](*args) on the device and the current stream of `like`.
+    """Runs kernel[(programs,)](*args) on the device and the current stream of `like`.
 
-    Multiply-adds are fused whatever TRITON_DEFAULT_FP_FUSION says, so that results do not depend on it. Loads are not
-    moved from one iteration of a loop to another (num_stages=1), because an iteration reads what the last one stored.
+    Multiply-adds are fused whatever TRITON_DEFAULT_FP_FUSION says, so that results do not depend on it. num_stages=1
+    moves no loads between iterations of a loop, because an iteration reads what the last one stored.
     """
     if programs == 0:
         return
@@ -69,7 +64,6 @@ def tile(rows: int) -> tuple[int, int]:
 
 
 def cdiv(a: int, b: int) -> int:
-    """a / b, rounded up."""
     return -(-a // b)
 
 

@@ -1,17 +1,11 @@
-r"""One cell of the Goursat problem for a tile of grids: its coefficient, the step and the exact adjoint of the step.
+"""One cell of the Goursat problem for a tile of grids: its coefficient rho, the step and the exact adjoint of the step.
 
-*The step.* In orthonormal shifted Legendre polynomials it is :math:`a' = E a + F b + g c`, :math:`b' = E b + F a + g
-c`, with the exact power series of `siggpde.numerics.goursat`, :math:`\rho^n` for :math:`n` from 1 (E less the
-identity). Two identities save work: the means of both edges grow alike, so that row 0 of E is row 0 of F, and
-:math:`E_{kj} = (-1)^{j+k} E_{jk}`. Powers that do not matter beside the error of the degree at :math:`|\rho| \le 1` are
-left out, as in the native core. The remaining coefficients are constants of the compiled code, in the precision of rho.
+In orthonormal Legendre polynomials a' = E a + F b + g c and b' = E b + F a + g c (docs/design.md), E less the identity.
+Row 0 of E is row 0 of F, and E_kj = (-1)^(j+k) E_jk. Powers of rho that do not matter at |rho| <= 1 are left out.
 
-*Edges* are tuples of tiles, one for each Legendre coefficient; the compiler unrolls loops over them.
-
-*The coefficient rho* of a cell is the inner product of two increments, of a path or of one that a static kernel lifts.
-A piece of a path is a column of fields [field][step]. Of a path itself these are the channels of its increment. Of a
-path lifted by the RBF kernel :math:`a^2 \exp(-|x-y|^2/2h^2)` they are the start and the end of its segment, x/h, both
-(`channels` fields each); a over the number of equal pieces of that segment; and whether it is the last of them.
+Edges are tuples of tiles, one for each coefficient. Fields of a piece [field][step] are the channels of its increment;
+if lifted by the RBF kernel, start and end of its segment over the bandwidth (`channels` fields each), amplitude over
+number of pieces of the segment, and whether it is the last of them.
 """
 
 # Triton's language is not quite Python, and Triton need not be installed to check the types of the rest.

@@ -1,23 +1,18 @@
-r"""Compiled kernels of the Goursat problem for many pairs of paths: the sweep over the grid, its reverse, gradients.
+"""Compiled kernels of the Goursat problem for many pairs of paths: the sweep over the grid, its reverse, gradients.
 
-A program advances SERIES pairs, and of each ROWS rows of the grid at a time: a band. Row r of a band is at column t - r
-in turn t, so that the cells of an anti-diagonal advance together, as in the parallel solver of the paper. A row stores
-its top edges in global memory, where the next row loads them one turn later. Nothing limits lengths. The state between
-bands is the bottom edge of every cell to come, and for k(X, X), where only cells on and above the diagonal are solved,
-the corner values U(i, i) on it. With LIFTED a static kernel lifts the paths; the kernels of a row's two points and the
-start of the next column are kept from turn to turn, so that a cell takes two new ones.
-
-With LOG a cell has its own power of two, E: its numbers are the true ones divided by 2^E. It is stored with the
-edges and used again by the reverse sweep, so that no number overflows as long as log k is finite.
+A program advances SERIES pairs, ROWS rows at a time: a band. Row r is at column t - r in turn t, as in the parallel
+solver of the paper, and reads the top edges that row r - 1 stored in global memory a turn before. The state between
+bands is the bottom edge of each column and the corner values U(i, i) of k(X, X), where only cells on and above the
+diagonal are solved. With LOG each cell has a power of two E, stored with the edges: its true numbers are those stored
+times 2^E. With LIFTED a static kernel lifts the paths.
 
 Layouts, the last index being contiguous: pieces x and y [series][field][step], see `siggpde.numerics.triton.cell`;
 `bottom` [pair][M (+ E)][column]; `corner` [pair][U (and E)][row]; `value` [U (and E)][pair]; of some rows: `store`, the
 inputs of all cells, [pair][row][2 M + 1 (+ E)][column], and `coefficients` [pair][row][column].
 
-`pull_back` and `pull_back_lifted` turn sensitivities of the coefficients into gradients of pieces, and `collect` these
-into gradients of segments: sums in a fixed order, without atomics. With m(u, v) = exp(-|u - v|^2/2) - 1 the coefficient
-of a lifted piece from u to u' with factor f and one from v to v' with factor g is rho = f g (m(u', v') - m(u, v') -
-m(u', v) + m(u, v)), and dm/du = -(u - v)(1 + m).
+With m(u, v) = exp(-|u - v|^2/2) - 1, lifted pieces from u to u' and v to v' with factors f and g have
+rho = f g (m(u', v') - m(u, v') - m(u', v) + m(u, v)), where dm/du = -(u - v)(1 + m).
+Sums have a fixed order, without atomics.
 """
 
 # Triton's language is not quite Python, and Triton need not be installed to check the types of the rest.
@@ -63,12 +58,8 @@ def sweep(
     SCHEME: tl.constexpr, SYMMETRIC: tl.constexpr, LOG: tl.constexpr, STORE: tl.constexpr, LIFTED: tl.constexpr,
     SERIES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Rows [begin, end) of every grid: advances `bottom`, fills `corner` (SYMMETRIC) or `value`.
-
-    With STORE it also fills `store` and `coefficients`, the rho of all cells.
-
-    Pair p is (p // others, p % others), or (p, p) if SYMMETRIC.
-    """
+    """Rows [begin, end) of every grid: advances `bottom`, fills `corner` (SYMMETRIC) or `value`, and with STORE also
+    `store` and `coefficients`. Pair p is (p // others, p % others), or (p, p) if SYMMETRIC."""
     M: tl.constexpr = degree(SCHEME)
     FIELDS: tl.constexpr = 2 * M + 1 + LOG
     pair = (tl.program_id(0).to(tl.int64) * SERIES + tl.arange(0, SERIES))[:, None]
@@ -171,11 +162,8 @@ def reverse(
     pairs, others, x_steps, y_steps, begin, end,
     SCHEME: tl.constexpr, SYMMETRIC: tl.constexpr, LOG: tl.constexpr, SERIES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """The reverse of rows [begin, end), from the inputs of their cells in `store`: sensitivities of the coefficients.
-
-    Turns the sensitivities of their outputs (`bottom_bar`, as `bottom`, and `corner_bar`, as `corner`, or the
-    `weight` [pair] of the value) into those of their inputs, and each rho of `coefficients` into its sensitivity.
-    """
+    """The reverse of rows [begin, end), from `store`: turns sensitivities of outputs (`bottom_bar`, and `corner_bar` or
+    the `weight` [pair] of the value) into those of inputs, and each rho of `coefficients` into its sensitivity."""
     M: tl.constexpr = degree(SCHEME)
     FIELDS: tl.constexpr = 2 * M + 1 + LOG
     pair = (tl.program_id(0).to(tl.int64) * SERIES + tl.arange(0, SERIES))[:, None]
@@ -259,10 +247,8 @@ def pull_back(
     own_stride, other_stride, row_stride, column_stride, partner_own_stride, partner_other_stride,
     ADD: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
-    """out[s][c][i] (+)= sum over series o and steps j of rho_bar[s, o, i, j] partner[s, o][c][j].
-
-    Serves rows (pieces of x, partner y) and columns (pieces of y, partner x) alike: strides say which.
-    """
+    """out[s][c][i] (+)= sum over series o and steps j of rho_bar[s, o, i, j] partner[s, o][c][j]; strides say whether
+    it is for rows (pieces of x, partner y) or columns."""
     blocks = tl.cdiv(own_steps, OWN)
     program = tl.program_id(0).to(tl.int64)
     series = program // (blocks * channels)
@@ -327,10 +313,8 @@ def pull_back_lifted(
     own_stride, other_stride, row_stride, column_stride, partner_own_stride, partner_other_stride,
     OWN: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
-    """out[s][field][i] += sum over series o and steps j of rho_bar[s, o, i, j] drho/down[s][field][i].
-
-    Fields are those of `cell`; the last has no gradient. Strides are those of `pull_back`. One program has all
-    fields of some steps, because the kernels of a tile serve every channel.
+    """out[s][field][i] += sum over series o and steps j of rho_bar[s, o, i, j] drho/down[s][field][i], strides as in
+    `pull_back`. The last field has no gradient; one program has all fields, because they share the kernels of a tile.
     """
     blocks = tl.cdiv(own_steps, OWN)
     program = tl.program_id(0).to(tl.int64)

@@ -1,7 +1,6 @@
-"""The operations by Triton (`siggpde.numerics.backend.Operations`). Importing this module imports Triton.
+"""The operations by Triton (`siggpde.numerics.backend.Operations`); importing this module imports Triton.
 
-k(X, X) is solved for parts of a batch that share a scheme, k(X, Y) in rectangles of pairs that do. `threads` is part of
-the common interface and not used. Log-signatures, windows and thresholds have no kernels: plain torch computes them.
+Log-signatures, windows and thresholds have no kernels: plain torch computes them. `threads` is not used.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ def plan_request(refine: int, tol: float, diagonal_only: bool, log: bool, dtype:
 
 
 def solve_diagonal(batch: Batch, request: PlanRequest, log: bool, wanted: Wanted) -> Solved:
-    """k of every series; the gradient `wanted` is none, that of the segments' values, for the gradients of points, or
-    for increments that of log scales (n, d)."""
+    """k of every series; `wanted`: without gradient, with that of the segments' values, or with that of log scales."""
     n, _, channels = batch.shape
     value = torch.ones(n, dtype=batch.dtype, device=batch.device)
     inflation = torch.ones(n, dtype=torch.float64, device=batch.device)
@@ -139,10 +137,9 @@ class Side(NamedTuple):
 
 
 def prepare(pairs: Pairs, side: int) -> Side:
-    """Plans side x (0) or y (1), and plans it more tightly where a rough solution of k(X, X) shows that paths come back
-    on themselves; raises if that is impossible.
+    """Plans side x (0) or y (1), more tightly where a rough k(X, X) shows that paths come back on themselves.
 
-    With norms grids are to be rescaled, so that k(X, X) may be out of range.
+    It raises if that is impossible. With norms grids are to be rescaled, so that k(X, X) may be out of range.
     """
     x, lengths = (pairs.y, pairs.y_lengths) if side else (pairs.x, pairs.x_lengths)
     assert x is not None
@@ -224,10 +221,7 @@ def _owned(batch: Batch) -> Tensor:
 
 
 def _rectangles(x: Batch, y: Batch, symmetric: bool, gradient: bool) -> Iterator[tuple[Part, Part, int]]:
-    """Blocks of rows and columns, each of one scheme, that fit the memory.
-
-    In the symmetric case columns after the last row of a block are left out.
-    """
+    """Blocks of rows and columns, of one scheme each, that fit the memory; if symmetric, up to the block's last row."""
     element = torch.finfo(x.dtype).bits // 8
     x_groups = list(x.groups(torch.arange(x.shape[0], device=x.device)))
     y_groups = x_groups if symmetric else list(y.groups(torch.arange(y.shape[0], device=y.device)))

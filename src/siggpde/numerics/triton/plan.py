@@ -1,11 +1,7 @@
-r"""Degree and splitting of each series, chosen from the series alone, on the device of the series.
+"""Degree and splitting of each series, chosen from the series alone, on its device: the cheapest within the tolerance.
 
-With edges of degree m the error of k(X, Y) beside :math:`|S(X)||S(Y)|` is at most :math:`C_m \sum_j |dx_j|^{2m+1}`,
-:math:`C_m = 2 (m!/(2m)!)^2 / (2m+1)`. The rule is that of the native core (`csrc/plan.cpp`), for all series at once:
-the cheapest scheme within the tolerance, segments being cut into pieces where that is cheaper still.
-
-The constants are those of the native core (`csrc/signature_kernel.hpp`). They are written out here because Triton must
-work without the core; a test compares each with `_core.plan_constants`.
+Rule and constants are those of the native core (`csrc/plan.cpp`, `csrc/signature_kernel.hpp`), which Triton must work
+without; a test compares them with `_core.plan_constants`.
 """
 
 from __future__ import annotations
@@ -68,8 +64,7 @@ class Plans:
 
 
 def make_plans(squared: Tensor, segments: Tensor, request: PlanRequest, tol: Tensor) -> Plans:
-    """Plans series: squared (n, length - 1) is |dx|^2, float64, zero after the end of a series; segments (n,); tol
-    (n,)."""
+    """Plans series: squared (n, length - 1) is |dx|^2, float64, zero after the end; segments (n,); tol (n,)."""
     n = len(squared)
     longest = squared.amax(1).sqrt() if squared.shape[1] else squared.new_zeros(n)
     if request.refine >= 0:
@@ -107,11 +102,8 @@ def piece_count(length: Tensor, piece: Tensor) -> Tensor:
 def _cheapest(
     fourth: Tensor, eighth: Tensor, longest: Tensor, length: Tensor, tol: Tensor, diagonal_only: bool
 ) -> tuple[Tensor, Tensor]:
-    """The first scheme whose bound meets the tolerance, or the last; and its bound.
-
-    Long pieces get a factor for the powers of rho left out. For k(X, X) alone the bound is multiplied by what levels m
-    and m + 1 of the signature can be.
-    """
+    """The first scheme whose bound meets the tolerance, or the last; and its bound, with a factor for the powers of rho
+    that long pieces miss and, for k(X, X) alone, for the size of levels m and m + 1 of the signature."""
     excess = longest.clamp(min=1)
     large, level = excess**6, length**2 / 2
     scheme = torch.zeros_like(fourth, dtype=torch.int64)
@@ -131,7 +123,7 @@ def _cheapest(
 
 
 def error_constant(m: int) -> float:
-    """C_m of the bound of the error with edges of degree m."""
+    """C_m = 2 (m!/(2m)!)^2 / (2m+1): the error of k beside |S(X)||S(Y)| is at most C_m sum_j |dx_j|^(2m+1)."""
     return 2 * (factorial(m) / factorial(2 * m)) ** 2 / (2 * m + 1)
 
 

@@ -1,14 +1,10 @@
 """The signature by Triton: Chen's identity, S <- S ⊗ exp(v), for many series and words, and its exact reverse.
 
-A step of a path changes the coefficient of a word by those of its prefixes alone. So a lane takes one word that is no
-prefix of another, carries the coefficients of all its prefixes, and needs nothing from other lanes. Of the lanes that
-share a prefix, the first one writes it.
-
-A tile has WORDS lanes by SERIES series. With the coefficients r_0 .. r_D of a lane and the increments v_1 .. v_D of its
-letters a step is
+A lane takes one word that is no prefix of another and carries the coefficients r_0 .. r_D of its prefixes; of lanes
+that share a prefix the first writes it. With the increments v_1 .. v_D of its letters a step is
     r_k <- r_k + v_k (r_(k-1) + v_(k-1)/2 (r_(k-2) + .. + v_1/k r_0)).
-States are [word][series], increments [step][channel][series]. Series are computed in chunks, with states checkpointed
-every sqrt(steps) steps for the reverse sweep.
+A tile has WORDS lanes by SERIES series. States are [word][series], checkpointed every sqrt(steps) steps for the
+reverse; increments are [step][channel][series].
 """
 
 # Triton's language is not quite Python, and Triton need not be installed to check the types of the rest.
@@ -133,10 +129,8 @@ def retreat(
     increments, store, bar, of_increments, prefix, letter, n, words, lanes, channels, groups, begin, end,
     DEPTH: tl.constexpr, WORDS: tl.constexpr, SERIES: tl.constexpr,
 ):  # fmt: skip
-    """The reverse of `advance` for steps [begin, end): carries `bar` [k][lane][series], sensitivities of the chains.
-
-    `of_increments` [group][step][channel][series] gets those of the increments, from the lanes of each group.
-    """
+    """The reverse of `advance` for steps [begin, end): carries `bar` [k][lane][series], sensitivities of the chains,
+    and fills `of_increments` [group][step][channel][series] from the lanes of each group."""
     blocks = tl.cdiv(n, SERIES)
     program = tl.program_id(0).to(tl.int64)
     series = ((program % blocks) * SERIES + tl.arange(0, SERIES))[None, :]
@@ -239,7 +233,6 @@ def _in_chunks(start: Tensor, increments: Tensor, numbers: int):
 
 
 def _tile(n: int) -> tuple[int, int]:
-    """(WORDS, SERIES) of a program."""
     series = 1
     while series < min(n, _MAX_SERIES):
         series *= 2

@@ -1,13 +1,8 @@
 """Batches of series prepared for the grids, and the grids of their pieces, solved and differentiated.
 
-A `Batch` has the segments of its series, a plan for each of them, their pieces in groups of one plan, and the way back
-from gradients of pieces. Everything stays on the device of the series, except scheme and number of pieces of each
-series, which the host needs as sizes of launches.
-
-Pieces are [series][field][step], contiguous, with the fields of `siggpde.numerics.triton.cell`: increments, or segments
-that a static kernel lifts. `rows` (series,) int64 is the number of steps of each series. All series of a call share the
-scheme. The reverse sweep keeps the state at the start of every segment of about sqrt(steps) rows and solves a segment
-again with all its cells stored: memory grows as steps^1.5.
+Pieces are [series][field][step], contiguous, with the fields of `siggpde.numerics.triton.cell`; all series of a call
+share the scheme. The host knows only sizes of launches. The reverse sweep keeps the state every sqrt(steps) rows and
+solves the rows between again, storing all their cells: memory grows as steps^1.5.
 """
 
 from __future__ import annotations
@@ -44,11 +39,8 @@ class Part:
 
 
 class Batch:
-    """The segments of a batch, and how each series is planned.
-
-    `values` (n, length - 1, fields) are the increments, zero after the end of a series; `squared` (n, length - 1) their
-    squared lengths.
-    """
+    """The segments of a batch and their plans: `values` (n, length - 1, fields) are the increments, zero after the end
+    of a series, `squared` (n, length - 1) their squared lengths."""
 
     lifted = False
 
@@ -62,8 +54,8 @@ class Batch:
         self.plans: Plans
 
     def _measure(self, points: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns `values` and `squared` of scaled points (n, length, channels); `inside` (n, length, 1) is True
-        before the end of a series."""
+        """`values` and `squared` of scaled points (n, length, channels); `inside` (n, length, 1) is False after the
+        end."""
         increments = torch.where(inside[:, 1:], points[:, 1:] - points[:, :-1], 0.0)
         return increments, increments.double().square().sum(2)
 
@@ -113,8 +105,8 @@ class Batch:
         return Part(members, scheme, Steps(values, self.plans.steps[members].contiguous(), self.lifted))
 
     def _pieces(self, values: Tensor, counts: Tensor, segment: Tensor, piece: Tensor) -> Tensor:
-        """Returns the pieces (series, steps, fields) of the segments `segment` (series, steps), each cut into
-        `counts` equal ones."""
+        """The pieces (series, steps, fields): `segment` (series, steps) is the segment of each, cut into `counts` equal
+        ones."""
         return (values / counts[:, :, None]).gather(1, segment[:, :, None].expand(-1, -1, values.shape[2]))
 
     def of_segments(self, part: Part, pieces: Tensor) -> Tensor:
@@ -148,11 +140,8 @@ class Batch:
 
 
 class LiftedBatch(Batch):
-    """The segments of lifted paths, and how each series is planned.
-
-    `values` (n, length - 1, 2 channels + 2) are start and end over the bandwidth, the amplitude, and 1; zeros after the
-    end of a series. `squared` are squared lengths in the Hilbert space of the kernel.
-    """
+    """The segments of lifted paths: `values` (n, length - 1, 2 channels + 2) are start and end over the bandwidth, the
+    amplitude, and 1; `squared` their squared lengths in the Hilbert space of the kernel."""
 
     lifted = True
 
@@ -170,8 +159,7 @@ class LiftedBatch(Batch):
         return torch.where(inside[:, 1:], torch.cat(fields, 2), 0.0), torch.where(inside[:, 1:, 0], squared, 0.0)
 
     def _pieces(self, values: Tensor, counts: Tensor, segment: Tensor, piece: Tensor) -> Tensor:
-        """Returns the pieces of segments, which share the points of their segment: only the amplitude is divided by
-        their number."""
+        """Pieces share the points of their segment: only the amplitude is divided by their number."""
         pieces = values.gather(1, segment[:, :, None].expand(-1, -1, values.shape[2]))
         pieces[:, :, -2] /= counts.gather(1, segment)
         pieces[:, :, -1] = (counts.cumsum(1).gather(1, segment) == piece + 1).to(values)
@@ -186,11 +174,8 @@ class LiftedBatch(Batch):
         return self._of_scaled(of_segments) / self.bandwidth
 
     def of_log_scales(self, of_segments: Tensor, centre: Tensor) -> Tensor:
-        """Gradients in the logarithms of factors of the channels, (n, channels), float64.
-
-        A common shift of all points changes nothing; `centre` is subtracted, because their gradients cancel only to
-        rounding.
-        """
+        """Gradients in the logarithms of factors of the channels, (n, channels), float64; `centre` is subtracted from
+        points, because gradients of a common shift cancel only to rounding."""
         return ((self.points.double() - centre) * self._of_scaled(of_segments).double()).sum(1)
 
     def of_log_parameters(self, of_segments: Tensor, centre: Tensor) -> Tensor:
@@ -240,11 +225,8 @@ class Steps:
 
 
 class Grids:
-    """The grids of all pairs of x and y, or of each x with itself if y is None.
-
-    With `log_value` grids are rescaled on the way. The values of k(X, X) are then logarithms; those of pairs are
-    divided by the exponentials of `log_norm` (pairs,).
-    """
+    """The grids of all pairs of x and y, or of each x with itself if y is None. With `log_value` they are rescaled:
+    values of k(X, X) are then logarithms, those of pairs are divided by the exponentials of `log_norm` (pairs,)."""
 
     def __init__(self, x: Steps, y: Steps | None, scheme: int, log_value: bool, log_norm: Tensor | None = None):
         self.x, self.y, self.scheme, self.log = x, x if y is None else y, scheme, log_value
@@ -272,11 +254,11 @@ class Grids:
         return values.log2() + self.corner[:, 1] if self.log else values
 
     def differentiate(self, weight: Tensor | None, of_columns: bool) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Values, and the gradients [series][field][step] of the weighted sum by rows and by columns.
+        """Values, and the gradients [series][field][step], by rows and by columns, of their sum weighted by `weight`
+        (pairs,).
 
-        `weight` (pairs,) is for pairs; for k(X, X) it is None, which means one. The gradient of k(X, X) is the sum of
-        both results. For scales of increments they contribute equally, so that the second need not be computed:
-        `of_columns` false.
+        For k(X, X) `weight` is None and the gradient is the sum of both. For scales of increments they are equal:
+        `of_columns` false leaves the second out.
         """
         x, y = self.x, self.y
         size = rows_per_segment(x.longest, self.degree, self.rows_in_tile)
