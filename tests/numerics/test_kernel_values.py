@@ -73,33 +73,16 @@ def test_straight_lines_give_bessel_functions(
 
 
 @modest
-@given(batches(), batches(), dtypes)
-def test_the_order_of_the_two_does_not_matter(x: Tensor, y: Tensor, dtype: torch.dtype):
-    channels = min(x.shape[2], y.shape[2])
-    x, y = x[:, :, :channels].to(dtype), y[:, :, :channels].to(dtype)
-    assert close(kernel(x, y), kernel(y, x).T, sizes(x, y))
-
-
-@modest
-@given(batches(max_length=100), dtypes)
-def test_time_reversal_and_translation(x: Tensor, dtype: torch.dtype):
-    y = make("smooth", 0, 3, 7, x.shape[2], 1.5).to(dtype)
-    x = x.to(dtype)
-    size = sizes(x, y)
-    assert close(kernel(x.flip(1), y.flip(1)), kernel(x, y), size)
-    assert close(kernel(x + 1.0, y - 2.0), kernel(x, y), size)
-    # The kernel of a reversed path with itself is that of the path: a fall along one is a rise along the other.
-    assert close(diag(x + 3.0), diag(x), diag(x))
-
-
-@modest
-@given(batches(min_length=2, max_length=300, max_channels=8), st.integers(1, 20), dtypes)
-def test_repeating_the_last_point_changes_nothing(x: Tensor, more: int, dtype: torch.dtype):
-    x = x.to(dtype)
+@given(batches(min_length=2, max_length=100), st.integers(1, 20), dtypes)
+def test_order_direction_position_and_repeated_ends_do_not_matter(x: Tensor, more: int, dtype: torch.dtype):
+    x, y = x.to(dtype), make("smooth", 0, 3, 7, x.shape[2], 1.5).to(dtype)
     padded = torch.cat([x, x[:, -1:].expand(-1, more, -1)], 1)
-    assert close(diag(padded), diag(x), diag(x))
-    y = make("drift", 1, 2, 5, x.shape[2]).to(dtype)
-    assert close(kernel(padded, y), kernel(x, y), sizes(x, y))
+    wanted, size, norms = kernel(x, y), sizes(x, y), diag(x)
+    for same in (kernel(y, x).T, kernel(x.flip(1), y.flip(1)), kernel(x + 1.0, y - 2.0), kernel(padded, y)):
+        assert close(same, wanted, size)
+    # The kernel of a reversed path with itself is that of the path: a fall along one is a rise along the other.
+    for same in (diag(x + 3.0), diag(padded)):
+        assert close(same, norms, norms)
 
 
 def test_repeating_the_last_point_changes_no_bit_of_a_short_path():
@@ -220,32 +203,21 @@ def rounding(x: Tensor) -> float:
 
 
 @pytest.mark.parametrize(("family", "size"), CASES)
-def test_the_tolerance_is_kept_on_the_diagonal(family: str, size: float):
+def test_the_tolerance_is_kept(family: str, size: float):
+    others = [("smooth", 1.0), ("brownian", 2.0), ("stride-and-return", 2.5)]
     for seed, (length, channels) in enumerate([(6, 2), (22, 1), (13, 12)]):
         x = make(family, seed, 3, length, channels, size)
-        wanted, allowed = reference.diagonal(x, None, KernelSettings(), False, True), rounding(x)
-        for tol in TOLERANCES:
-            error = (signature_kernel_diag(x, tol=tol) - wanted).abs() / wanted
-            assert error.max() <= tol + allowed
-            error = (signature_kernel_diag(x, tol=tol, log=True) - wanted.log()).abs()
-            assert error.max() <= 1.01 * tol + allowed
-
-
-@pytest.mark.parametrize(("family", "size"), CASES)
-def test_the_tolerance_is_kept_by_gram_matrices(family: str, size: float):
-    others = [("smooth", 1.0), ("brownian", 2.0), ("stride-and-return", 2.5)]
-    for seed, (length, channels) in enumerate([(5, 2), (18, 1), (12, 3)]):
-        x = make(family, seed, 2, length, channels, size)
         y = torch.cat([make(name, seed + 9, 1, 7, channels, scale) for name, scale in others])
-        symmetric = reference.gram(Pairs(x), True)
-        cross = reference.gram(Pairs(x, y=y), True)
-        of_x, of_y = symmetric.diagonal().sqrt(), reference.diagonal(y, None, KernelSettings(), False, True).sqrt()
-        allowed = max(rounding(x), rounding(y))
+        of_x, of_y = (reference.diagonal(z, None, KernelSettings(), False, True) for z in (x, y))
+        symmetric, cross = reference.gram(Pairs(x), True), reference.gram(Pairs(x, y=y), True)
         for tol in TOLERANCES:
-            error = (signature_kernel(x, y, tol=tol) - cross).abs() / torch.outer(of_x, of_y)
-            assert error.max() <= tol + allowed
-            error = (signature_kernel(x, tol=tol) - symmetric).abs() / torch.outer(of_x, of_x)
-            assert error.max() <= tol + allowed
+            allowed = tol + rounding(x)
+            assert ((signature_kernel_diag(x, tol=tol) - of_x).abs() / of_x).max() <= allowed
+            assert (signature_kernel_diag(x, tol=tol, log=True) - of_x.log()).abs().max() <= 1.01 * allowed
+            error = (signature_kernel(x, tol=tol) - symmetric).abs() / torch.outer(of_x, of_x).sqrt()
+            assert error.max() <= allowed
+            error = (signature_kernel(x, y, tol=tol) - cross).abs() / torch.outer(of_x, of_y).sqrt()
+            assert error.max() <= max(allowed, tol + rounding(y))
 
 
 def test_a_smaller_tolerance_is_not_for_nothing():
@@ -296,22 +268,17 @@ SCALES = (0.1, 0.5, 1.0)
 LARGEST_LOGARITHM = 709.78  # of a float64
 
 
-def paths(name: str, max_series: int | None, part: str) -> Tensor:
+def paths(name: str, max_series: int | None) -> Tensor:
     """Series with time i/l in front, every channel standardised on the training set: (n, length, channels)."""
     try:
         data = load_dataset(name)
     except FileNotFoundError as error:
         pytest.skip(f"{name} is not here: {str(error).splitlines()[0]}")
-
-    def with_time(x: Tensor) -> Tensor:
-        time = torch.arange(x.shape[1]).double() / x.shape[1]
-        return torch.cat([time[None, :, None].expand(len(x), -1, 1), x], 2)
-
-    train = with_time(torch.from_numpy(data.X_train).double().transpose(1, 2))
-    test = with_time(torch.from_numpy(data.X_test).double().transpose(1, 2))
-    mean, spread = train.mean((0, 1)), train.std((0, 1))
-    chosen = {"train": train, "test": test, "all": torch.cat([train, test])}[part]
-    return ((chosen - mean) / spread)[:max_series]
+    x = torch.cat([torch.from_numpy(part).double().mT for part in (data.X_train, data.X_test)])
+    time = torch.arange(x.shape[1]).double() / x.shape[1]
+    x = torch.cat([time[None, :, None].expand(len(x), -1, 1), x], 2)
+    train = x[: len(data.X_train)]
+    return ((x - train.mean((0, 1))) / train.std((0, 1)))[:max_series]
 
 
 def check_tails(x: Tensor) -> int:
@@ -334,25 +301,17 @@ def check_tails(x: Tensor) -> int:
 
 @pytest.mark.parametrize("theta", SCALES)
 @pytest.mark.parametrize(
-    ("name", "max_series", "part"),
+    ("name", "max_series"),
     [
-        ("PenDigits", None, "all"),
-        ("Crop", 400, "train"),
-        ("BasicMotions", None, "all"),
-        ("UWaveGestureLibrary", None, "train"),
+        ("PenDigits", None), ("Crop", 400), ("BasicMotions", None), ("UWaveGestureLibrary", 120),
+        *(pytest.param(name, None, marks=pytest.mark.slow) for name in ("Crop", "UWaveGestureLibrary")),
     ],
-)
-def test_tails_are_not_negative(name: str, max_series: int | None, part: str, theta: float):
-    assert check_tails(theta * paths(name, max_series, part)) == 0
+)  # fmt: skip
+def test_tails_are_not_negative(name: str, max_series: int | None, theta: float):
+    overflows = check_tails(theta * paths(name, max_series))
+    assert overflows == 0 or (name == "UWaveGestureLibrary" and max_series is None)
 
 
 def test_tails_are_not_negative_where_some_kernels_overflow():
-    x = 2 * paths("BasicMotions", None, "all")
+    x = 2 * paths("BasicMotions", None)
     assert 0 < check_tails(x) < len(x)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("theta", SCALES)
-@pytest.mark.parametrize("name", ["PenDigits", "Crop", "BasicMotions", "UWaveGestureLibrary"])
-def test_tails_are_not_negative_in_the_whole_set(name: str, theta: float):
-    check_tails(theta * paths(name, None, "all"))
