@@ -1,14 +1,4 @@
-r"""A committee: the fitted model behind an estimator, and its implementation for views of the series.
-
-The members of a committee on views are Gaussian processes on sums of kernels (`committee.recipes`), with posteriors in
-closed form against landmark series (`committee.regression`) or, without series, in the space of features
-(`committee.weight_space`). Their latents are averaged,
-
-.. math:: \mu = \sum_k w_k \mu_k, \qquad v = \sum_k w_k (v_k + (\mu_k - \mu)^2),
-
-and become class probabilities by one link (`committee.link`); numbers are a mixture of the members' normal
-distributions with recalibrated tails (`committee.mixture`).
-"""
+"""A committee: the fitted model behind an estimator, and its implementation for views of the series."""
 
 from __future__ import annotations
 
@@ -50,18 +40,12 @@ class Latents(NamedTuple):
 
 
 class Prediction(Protocol):
-    """What a committee says of n series, of one look at them.
-
-    `scores` are those of novelty, None where the committee has none. Far from all training series, predictions tend to
-    what is known without looking: class frequencies, or the mean and spread of the targets.
-    """
+    """What a committee says of n series, computed once; `scores` of novelty are None where it has none."""
 
     @property
     def scores(self) -> Scores | None: ...
 
-    def latents(self) -> Latents:
-        """Returns mean and variance of the latents."""
-        ...
+    def latents(self) -> Latents: ...
 
     def probabilities(self) -> Tensor:
         """Returns class probabilities (n, classes) in float64, rows summing to 1."""
@@ -85,31 +69,12 @@ class Prediction(Protocol):
 
 
 class Committee(ABC):
-    """What estimators, explanations, reports and saved models call on a fitted model.
+    """What estimators, explanations, reports and saved models call on a fitted model: `ViewCommittee`, or `PaperModel`
+    with a single member. Targets and predicted numbers are in the units of the fit.
 
-    There are two: `ViewCommittee`, and `PaperModel` for the method of the paper, which is its own only member. Targets
-    and predicted numbers are in the units of the fit.
-
-    Attributes
-    ----------
-    method
-        "views" or "paper".
-    members, weights
-        The members, and their weights (K,), which sum to 1.
-    novelty
-        How unlike the training series a series is; None for models saved by early versions.
-    left_out
-        Training series as the others predict them, None where they were not left out.
-    landmarks
-        The training series that the model contains, standardised; None where it contains none.
-    link
-        The link of class probabilities to the latents, None for numbers and for other likelihoods.
-    blocks
-        The fitted views, none for the paper's model.
-    tried
-        The candidates of the fit: name, loss of left-out series and weight, 0 for most.
-    iterations
-        The steps of the longest training, 1 in closed form.
+    `landmarks` are the training series that the model contains, standardised; `left_out` are training series as the
+    others predict them; `tried` has name, loss of left-out series and weight of every candidate of the fit;
+    `iterations` are the steps of the longest training. What a model does not have is None or empty.
     """
 
     method: ClassVar[str]
@@ -161,33 +126,25 @@ class Committee(ABC):
         return self.novelty.p_values(scores.score, by_class=by_class), scores
 
     def latents(self, batch: SeriesBatch) -> Latents:
-        """Returns mean and variance of the latents."""
         return self.predict(batch).latents()
 
     def probabilities(self, batch: SeriesBatch) -> Tensor:
-        """Returns class probabilities (n, classes)."""
         return self.predict(batch).probabilities()
 
     def mean_and_variance(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
-        """Returns mean and variance of y, two (n,)."""
         return self.predict(batch).mean_and_variance()
 
     def quantiles(self, batch: SeriesBatch, levels: list[float]) -> Tensor:
-        """Returns quantiles of y, (n, levels)."""
         return self.predict(batch).quantiles(levels)
 
     def log_predictive(self, batch: SeriesBatch, y: Tensor) -> Tensor:
-        """Returns log p(y | x) of every series, (n,)."""
         return self.predict(batch).log_predictive(y)
 
 
 @dataclass
 class Member:
-    """A recipe of kernels and its posterior; `norms` (m,) are those of the landmarks before a power, if it has one.
-
-    `score` is the leave-one-out loss, in nats a series. The posterior is a `regression` on landmarks, or of a model
-    without series the `features`' weights.
-    """
+    """A recipe of kernels, its posterior on landmarks or in the space of features, the `norms` (m,) of the landmarks
+    before a power, and `score`, the leave-one-out loss in nats a series."""
 
     recipe: Recipe
     posterior: Regression | FeatureWeights
@@ -196,17 +153,15 @@ class Member:
 
     @property
     def regression(self) -> Regression:
-        """The posterior against landmarks."""
         return cast(Regression, self.posterior)
 
     @property
     def features(self) -> FeatureWeights:
-        """The posterior in the space of features."""
         return cast(FeatureWeights, self.posterior)
 
     @property
     def alpha(self) -> Tensor:
-        """Weights of the landmarks (m, outputs): the mean of the latents is k(X, landmarks) alpha."""
+        """The weights (m, outputs) of the landmarks: the mean of the latents is k(X, landmarks) alpha."""
         return self.regression.alpha
 
     def mixed(self, rows: Mapping[str, Rows]) -> Rows:
@@ -233,10 +188,10 @@ class LeftOutRecord(Learned):
 
     - `y` (n,): their targets, labels 0..classes-1 or numbers in the units of the committee.
     - `mean` (n, outputs), `variance` (n,): the committee's latents.
-    - `variances` (K, n): of the members' latents.
+    - `variances` (K, n), `means` (K, n, outputs), float32: those of the members. Only exact records have means, and
+      those of earlier versions have none.
     - `groups` (n,): integers, or None.
     - `exact`: the series are the landmarks, in their order, and nothing else was learned from.
-    - `means` (K, n, outputs), float32: of the members' latents, where `exact`; records of earlier versions have none.
     """
 
     y: Tensor
@@ -276,8 +231,7 @@ class ViewPrediction:
         return probability_spread(self.committee.link, *self.latents())
 
     def mixture(self) -> NormalMixture:
-        """Returns the predictive distribution of numbers: far from all training series it has their mean 0 and
-        variance 1."""
+        """Returns the predictive distribution of numbers: far from all training series mean 0 and variance 1."""
         means, total = self.means[:, :, 0], self.variances + self.committee.noise_variances[:, None]
         if self.scores is not None:
             assert self.committee.novelty is not None
@@ -300,8 +254,7 @@ class ViewPrediction:
 
 
 def average_latents(means: Tensor, variances: Tensor, weights: Tensor) -> Latents:
-    """Returns the average of members with means (K, n, outputs) and variances (K, n): what they disagree about is
-    variance too."""
+    """Returns mu = sum of w_k mu_k and v = sum of w_k (v_k + (mu_k - mu)²), from (K, n, outputs) and (K, n)."""
     share = weights.to(means)
     mean = (share[:, None, None] * means).sum(0)
     disagreement = (means - mean).square().mean(2)
@@ -312,21 +265,9 @@ def average_latents(means: Tensor, variances: Tensor, weights: Tensor) -> Latent
 class ViewCommittee(Committee):
     """A committee of Gaussian processes on views of the series: the default model of the estimators.
 
-    Attributes
-    ----------
-    standard
-        How series are brought to mean 0 and spread 1.
-    landmarks
-        The series, standardised, that all blocks and members refer to. None for a model without series: its blocks give
-        features, and its members have weights of these.
-    recalibration
-        The correction of the tails of numbers, None for classes.
-    class_weights
-        What a series of each class counts, (classes,), 1 on average over the training series; None for all alike.
-    centres
-        Of a model without series, the mean of every part of features over the landmarks that there were.
-    posteriors
-        What updates need of the landmarks (`committee.update`) from one to the next; not a part of the model.
+    `standard` brings series to mean 0 and spread 1; all blocks and members refer to the `landmarks`, or where there are
+    none have features less their `centres`, and weights of these. `class_weights` (classes,) are 1 on average over the
+    training series, None for all alike; `posteriors` are kept from one update to the next, and not saved.
     """
 
     method: ClassVar[str] = "views"
@@ -391,7 +332,7 @@ class ViewCommittee(Committee):
         return whole
 
     def latents_from(self, rows: Mapping[str, Rows]) -> tuple[Tensor, Tensor]:
-        """Returns means (K, n, outputs) and variances (K, n) of the members' latents, from the rows of all kernels."""
+        """Returns the same as `member_latents`, from the rows of all kernels."""
         predictions = [member.regression.predict(member.mixed(rows)) for member in self.members]
         return torch.stack([mean for mean, _ in predictions]), torch.stack([variance for _, variance in predictions])
 
@@ -413,11 +354,8 @@ class ViewCommittee(Committee):
 
     @torch.no_grad()
     def p_values(self, batch: SeriesBatch, by_class: bool = False) -> tuple[Tensor, Scores]:
-        """Returns p-values (n,), or by class (n, classes), and the scores of novelty behind them.
-
-        Where the training series are the landmarks, and not in groups, each new series is joined to them; rows of the
-        kernels are computed once.
-        """
+        """Returns p-values and scores; each new series is joined to the training series where these are the landmarks,
+        and not in groups."""
         record = self.left_out
         if self.landmarks is None or record is None or not record.exact or record.groups is not None:
             return super().p_values(batch, by_class)
@@ -444,10 +382,7 @@ class ViewCommittee(Committee):
             self.left_out = replace(self.left_out, exact=False)
 
     def state(self) -> dict[str, Any]:
-        """Returns everything but transformers of the user's own, as nested plain values and tensors.
-
-        Features of the landmarks are not in it: they are computed from the series when they are first needed.
-        """
+        """Returns everything but transformers of the user's own, and features that the landmarks tell."""
         optional = {"link": self.link, "left_out": self.left_out, "novelty": self.novelty}
         state = {
             "standard": self.standard.state(),

@@ -1,46 +1,4 @@
-r"""Sets of classes and intervals that hold the truth with a given probability, from left-out training series.
-
-**Sets.** A training series i, left out, gives the score :math:`s_i` of its label; the same model without i gives the
-scores :math:`s_{-i}(c)` of the classes of a new series. Class c is in the set of level :math:`1 - \alpha` if
-
-.. math:: 1 + \sum_i w_i \, [s_i \ge s_{-i}(c)] > \alpha \Big(1 + \sum_i w_i\Big)
-
-with all :math:`w_i = 1`: cross-conformal sets (Vovk 2015), in the form of jackknife+ (Barber, Candès, Ramdas,
-Tibshirani 2021; Romano, Sesia, Candès 2020). By class, class c is compared with the series of class c alone (Mondrian):
-:math:`w_i = 0` for all others. The score of class c is the probability of the classes that are more probable than it,
-and a share u of its own,
-
-.. math:: s(c) = \sum_{k: p_k > p_c} p_k + u \, p_c.
-
-With u = 0 the most probable class has score 0. With u uniform on [0, 1], drawn for every series, scores have no ties.
-The link from latents to probabilities (`committee.link`) has a parameter for every pair of classes, fitted to left-out
-series: of those very series it makes probabilities too good. So series are compared fold by fold, with a link that was
-fitted to the other folds, and new series by the same link as the training series that they are compared with.
-
-**Intervals.** With the standard deviation :math:`\sigma(x)` of a prediction, a left-out training series is :math:`r_i =
-|y_i - \mu_{-i}(X_i)| / \sigma_{-i}(X_i)` of them away from its prediction. The interval of level :math:`1 - \alpha` is
-
-.. math:: \big[ q^-_\alpha \{\mu_{-i}(x) - r_i \sigma(x)\}, \; q^+_\alpha \{\mu_{-i}(x) + r_i \sigma(x)\} \big],
-
-where of n values :math:`q^-` is the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest and :math:`q^+` the
-:math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest. Of fewer than :math:`1 / \alpha - 1` series, infinite ends are
-all that can be promised.
-
-Both hold the truth of exchangeable series with probability :math:`1 - 2 \alpha` at least, and with about
-:math:`1 - \alpha` where a single series changes predictions little; noise, members, weights and links are taken as
-fixed. Of series in groups a group counts as one, :math:`w_i = 1 / |g(i)|`, and is left out as a whole.
-
-**Without a refit.** With :math:`Q = (K + \lambda)^{-1}` a member predicts :math:`\mu(x) = k_x^T Q y`. Give the series
-of a group g the targets that the others predict for them, :math:`y_g - e_g`: then the group says nothing new, and
-
-.. math:: \mu_{-g}(x) = k_x^T Q (y - e_g) = \mu(x) - \sum_{j \in g} (Q k_x)_j e_j,
-
-:math:`e = y - \mu_{-g}(X)` being the left-out errors, which the fit has found in closed form. With the root
-:math:`Q = B B^T` (`committee.regression`) all n predictions of a series cost about as much as its variance. Above 512
-series the root leaves out directions that tell little: of 900 pen-written digits one changes latents, which are about
-±1, by 0.02 at most, and the closed form misses that by 0.004. Where the training series are not the landmarks, all
-:math:`\mu_{-i}(x)` are the prediction of the model itself.
-"""
+"""Sets of classes and intervals that hold the truth with a given probability (docs/prediction-sets.md)."""
 
 from __future__ import annotations
 
@@ -76,11 +34,8 @@ def record_of(committee: object) -> LeftOutRecord:
 def prediction_sets(
     committee: ViewCommittee, batch: SeriesBatch, level: float, *, by_class: bool = False, allow_empty: bool = False
 ) -> Tensor:
-    """Which classes are in the sets of m series, (m, classes) of bools; of level 0.9 they hold nine in ten labels.
-
-    Without `allow_empty` u is 0 and the most probable class always in; with it u is random, but always the same for the
-    same series.
-    """
+    """Returns which classes are in the sets of m series, (m, classes) of bools; the most probable one always is, unless
+    `allow_empty`."""
     record, link = record_of(committee), committee.link
     assert link is not None
     jackknife, folds = Jackknife(committee, record), scored_folds(committee, record, allow_empty)
@@ -100,7 +55,7 @@ def prediction_sets(
 def _weight_at_least(
     without: Without, share: Tensor, fold: ScoredFold, jackknife: Jackknife, weights: Tensor
 ) -> Tensor:
-    """The sum (m, classes) of the w_i of a fold with s_i >= s_-i(c)."""
+    """Returns the sum (m, classes) of the w_i of a fold with s_i >= s_-i(c)."""
     means = without.means[:, jackknife.group[fold.rows]] if jackknife.closed_form else without.means
     m, count, classes = means.shape
     variance = without.latents.variance.repeat_interleave(count)
@@ -122,7 +77,7 @@ def comparison_weights(record: LeftOutRecord, classes: int, by_class: bool) -> T
 
 @torch.no_grad()
 def conformal_intervals(committee: ViewCommittee, batch: SeriesBatch, level: float) -> Tensor:
-    """Lower and upper ends, (m, 2), in the units of the committee; infinite where there are too few series."""
+    """Returns lower and upper ends, (m, 2), in the units of the committee; infinite where there are too few series."""
     record = record_of(committee)
     jackknife = Jackknife(committee, record)
     noise = committee.weights @ committee.noise_variances.to(record.mean)
@@ -138,8 +93,7 @@ def conformal_intervals(committee: ViewCommittee, batch: SeriesBatch, level: flo
 
 
 def _upper_quantile(values: Tensor, weights: Tensor, level: float) -> Tensor:
-    """Returns q+ (m,) for values (m, n): the smallest value at or below which weights sum to `level` (1 + sum of
-    all) at least."""
+    """Returns the smallest of values (m, n) at or below which weights sum to `level` (1 + their sum), (m,)."""
     ordered, order = values.sort(dim=1)
     reached = weights[order].cumsum(1) >= level * (1 + weights.sum()) - _ROUNDING
     place = reached.double().argmax(1)
@@ -151,8 +105,7 @@ _DIGITS = 12  # of a hash, which make the u of a new series
 
 @dataclass(frozen=True)
 class ScoredFold:
-    """Some training series, at `rows` (n,) of the record, a link that was fitted without them, and the scores (n,) of
-    their own labels."""
+    """Training series at `rows` (n,) of the record, a link fitted without them, and the scores (n,) of their labels."""
 
     rows: Tensor
     link: ClassLink
@@ -160,7 +113,7 @@ class ScoredFold:
 
 
 def scored_folds(committee: ViewCommittee, record: LeftOutRecord, randomised: bool) -> list[ScoredFold]:
-    """All training series of the record; series of one group are in one fold."""
+    """Returns all training series of the record fold by fold; series of one group are in one fold."""
     assert committee.link is not None
     targets = Targets(record.y, record.mean.shape[1], _weights(committee, record), record.groups)
     numbers, share = fold_numbers(targets), training_shares(len(targets), randomised).to(record.mean)
@@ -176,7 +129,7 @@ def scored_folds(committee: ViewCommittee, record: LeftOutRecord, randomised: bo
 
 
 def _weights(committee: ViewCommittee, record: LeftOutRecord) -> Tensor | None:
-    """What every series counts, (n,), as far as the model has kept it."""
+    """Returns the weights (n,) of the series, None where all count alike."""
     if committee.landmarks is None:
         return None
     counts = committee.members[0].regression.counts
@@ -186,7 +139,7 @@ def _weights(committee: ViewCommittee, record: LeftOutRecord) -> Tensor | None:
 
 
 def adaptive_scores(chances: Tensor, share: Tensor) -> Tensor:
-    """Returns the scores s(c) (..., classes) for probabilities (..., classes) and shares u (...)."""
+    """Returns s(c) = u p_c + sum of the p_k above p_c, (..., classes), for p (..., classes) and u (...)."""
     scores = share[..., None] * chances
     for chance in chances.unbind(-1):
         scores += torch.where(chance[..., None] > chances, chance[..., None], 0.0)
@@ -194,14 +147,13 @@ def adaptive_scores(chances: Tensor, share: Tensor) -> Tensor:
 
 
 def training_shares(n: int, randomised: bool) -> Tensor:
-    """Returns u (n,) of training series: 0, or evenly spaced in random order, by which few series cover as stated
-    too."""
+    """Returns u (n,) of training series: 0, or evenly spaced in random order, so that few cover as stated."""
     order = torch.randperm(n, generator=torch.Generator().manual_seed(0)).double()
     return (order + 0.5) / n if randomised else torch.zeros_like(order)
 
 
 def new_shares(batch: SeriesBatch, randomised: bool) -> Tensor:
-    """Returns u (m,) of new series: 0, or as good as uniform on [0, 1], the same for the same series in every batch."""
+    """Returns u (m,) of new series: 0, or a hash in [0, 1), the same for the same series in every batch."""
     shares = torch.zeros(len(batch), dtype=torch.float64)
     if not randomised:
         return shares
@@ -217,20 +169,16 @@ _NUMBERS = 2**21  # of the predictions that are handled at a time
 
 
 class Without(NamedTuple):
-    """The latents of m new series: of the whole committee, and their means without each of G groups, (m, G, outputs).
-
-    Where there is no closed form, `means` are those of the whole committee, (m, 1, outputs).
-    """
+    """The latents of m series, and their means (m, G, outputs) without each of G groups, or (m, 1, outputs) of the
+    whole committee where there is no closed form."""
 
     latents: Latents
     means: Tensor
 
 
 class Jackknife:
-    """What predictions without a group need; `group` (n,) is the number of every training series' own, 0..count-1.
-
-    `closed_form`: whether the training series are the landmarks; otherwise nothing is left out for new series.
-    """
+    """Predictions without a group, mu_-g(x) = mu(x) - sum over g of (Q k_x)_j e_j where the training series are the
+    landmarks; `group` (n,) numbers the group of every training series from 0."""
 
     def __init__(self, committee: ViewCommittee, record: LeftOutRecord) -> None:
         self.committee = committee
@@ -247,7 +195,7 @@ class Jackknife:
 
     @torch.no_grad()
     def predict(self, batch: SeriesBatch) -> Iterator[Without]:
-        """The predictions of a batch, a few series at a time."""
+        """Yields the predictions of a batch, a few series at a time."""
         for chunk in batch.split(_SERIES, _LARGEST_SERIES):
             yield from self._whole(chunk) if self.errors is None else self._without(chunk, self.errors)
 
@@ -276,7 +224,7 @@ class Jackknife:
 
 
 def group_numbers(record: LeftOutRecord) -> tuple[Tensor, int]:
-    """The group (n,) of every series, 0..count-1, and count; every series is one of its own where there are none."""
+    """Returns the group (n,) of every series, 0..count-1, and count; without groups every series is one of its own."""
     if record.groups is None:
         return torch.arange(len(record.y), device=record.y.device), len(record.y)
     groups, numbers = record.groups.unique(return_inverse=True)

@@ -1,14 +1,4 @@
-"""What a fit costs: announced before a long one, and what very many series can afford.
-
-All costs follow from sizes, by speeds of one core with AVX-512 that were measured once: the same series have the same
-committee on every machine and rank, and with any load. A kernel of p features against m landmarks takes a time for the
-features of a series and one for p m products; a kernel by its PDE takes that of its cells; a member takes 2 m² products
-a series for its normal equations. The announcement is right to a factor of about two; a user's own views do not count.
-
-Up to 20,000 series everything is affordable, unless the user sets a limit. Above, the rows of all series have a budget:
-there are as many landmarks as it allows for a member of all windows, and members are taken by their weights for each
-second that they add. A user's limit takes the place of the budget for any number of series above that of the landmarks.
-"""
+"""What a fit costs, announced before a long one, and what very many series can afford (docs/design.md)."""
 
 from __future__ import annotations
 
@@ -78,10 +68,7 @@ def announce(bar: Progress, views: Sequence[View], landmarks: SeriesBatch, serie
 
 
 def fit_seconds(views: Sequence[View], landmarks: SeriesBatch, series: int) -> tuple[float, float]:
-    """Returns the seconds of one core for the rows of all kernels, and those for the regressions of all members.
-
-    The values of the landmarks do not matter. Where there are more series than landmarks, landmarks are seen twice.
-    """
+    """Returns the seconds of one core for the rows of all kernels, and those for the regressions of all members."""
     m, compared = len(landmarks), _CANDIDATES * len(views)
     members = min(compared, MEMBERS)
     regressions = _START + compared * min(m, COMPARED) ** 3 / _REGRESSIONS
@@ -136,10 +123,8 @@ def _window_features(settings: WindowSettings, points: int, channels: int) -> in
 
 
 def row_seconds(blocks: Sequence[Block], landmarks: SeriesBatch, measured: Mapping[str, float]) -> dict[str, float]:
-    """Returns the seconds of one series by the name of the kernel, one of a block among several having its share.
-
-    Of a view of the user's own nothing is known but what was `measured` when its landmarks were transformed.
-    """
+    """Returns the seconds of one series by kernel, of several in a block the share of each; a view of the user's own
+    has what was `measured` when its landmarks were transformed."""
     points, m = landmarks.values.shape[1], len(landmarks)
     seconds: dict[str, float] = {}
     for block in blocks:
@@ -161,11 +146,8 @@ def row_seconds(blocks: Sequence[Block], landmarks: SeriesBatch, measured: Mappi
 def model_size(
     batch: SeriesBatch, total: int, members: int | None, max_landmarks: int, limit: float | None
 ) -> tuple[int, int]:
-    """Returns how many members are averaged at most, and how many of `total` series are landmarks.
-
-    `members` and the seconds `limit` are those that a user allows. Without `members` there are eight; but five where
-    with five, and not with eight, all series can be landmarks of a small model.
-    """
+    """Returns how many members are averaged at most, and how many of `total` series are landmarks, for the `members`
+    (None: eight, or five if then all series can be landmarks) and the seconds `limit` that a user allows."""
     points, channels = batch.values.shape[1], batch.channels
     numbers = points * (channels + (0 if batch.times is None else 2))  # times are float64
     count = members or MEMBERS
@@ -177,9 +159,8 @@ def model_size(
 
 
 def landmarks_in_a_model(numbers: int, members: int) -> int:
-    """Returns the most landmarks m of so many numbers each for a model of at most 50 MB.
-
-    Series and roots, in float32, have 4 m numbers + 4 m² members bytes.
+    """Returns the most landmarks m of so many numbers each for a model of 4 m numbers + 4 m² members bytes, at most 50
+    MB.
 
     Examples:
         >>> landmarks_in_a_model(100, 3), landmarks_in_a_model(4000, 3), landmarks_in_a_model(40_000, 8)
@@ -190,10 +171,10 @@ def landmarks_in_a_model(numbers: int, members: int) -> int:
 
 
 def landmarks_for(total: int, most: int, points: int = 100, channels: int = 1, limit: float | None = None) -> int:
-    """Returns how many landmarks `total` series of so many points have: at most `most`, of very many at least 300.
+    """Returns how many landmarks `total` series of so many points have: at most `most`, of many at least 300.
 
-    A member of all windows takes at most nine tenths of the budget, or of the seconds `limit`. With p features that
-    take a seconds each, and a product c, it takes p (a + c m) + 2 c m² for each series.
+    A member of all windows takes at most nine tenths of the budget, or of the seconds `limit`: with p features of a
+    seconds each, and products of c seconds, it takes p (a + c m) + 2 c m² for each series.
 
     Examples:
         >>> [landmarks_for(total, 1500, points=46) for total in (100, 20_000, 300_000, 10**6, 10**7)]
@@ -217,12 +198,12 @@ def affordable(
     limit: float | None,
     landmarks: int,
 ) -> Tensor:
-    """Returns the weights (K,) with members left out that cannot be paid for; the log says which.
+    """Returns the weights (K,) without the members that cannot be paid for, which the log names; `seconds` are those of
+    a series by kernel.
 
-    `scores` are leave-one-out losses, `seconds` those of a series by the name of the kernel, which all members that
-    have it share; `limit` the seconds that a user allows. Members are taken by weight for each second that they add, or
-    the one of the largest weight alone where that is more. Where no member with a weight is within the budget, the best
-    by its score is taken of those that are; where none is, the cheapest.
+    Members are taken by weight for each second that they add, or the one of the largest weight alone where that is
+    more. Where no member with a weight is within the budget, the one with the best of the leave-one-out losses `scores`
+    is taken of those that are; where none is, the cheapest.
     """
     if total <= (LARGE if limit is None else landmarks):
         return weights

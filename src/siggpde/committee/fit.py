@@ -32,12 +32,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """The checked settings of a fit on views.
-
-    `more_views` are those of the user; `options` fixes how paths are made, None takes several ways; `words` is the most
-    that a view of paths has; `members` the most that are averaged, None for the usual number. Without
-    `keep_series` the committee is one of weights of features, and kernels are not taken to a power.
-    """
+    """The checked settings of a fit on views; `options` is the one way in which paths are made, or None for several,
+    `words` the most of a view of paths, and without `keep_series` no kernel is taken to a power."""
 
     kinds: tuple[str, ...] = KINDS
     more_views: tuple[View, ...] = ()
@@ -197,7 +193,7 @@ class _Fit:
 
 
 def _kinds(blocks: Sequence[Block], constant: bool = False) -> dict[str, list[str]]:
-    """The names of the kernels of every kind; `constant` has those too that do not vary over the landmarks."""
+    """Returns the names of the kernels of every kind; `constant` has those too that do not vary over the landmarks."""
     kinds: dict[str, list[str]] = {}
     for block in blocks:
         kind = next(iter(block.centring)) if block.kind == "features" else block.kind
@@ -208,7 +204,7 @@ def _kinds(blocks: Sequence[Block], constant: bool = False) -> dict[str, list[st
 
 
 def calibrated(committee: ViewCommittee, folds: Sequence[Fold], targets: Targets) -> ViewCommittee:
-    """The committee with its link or recalibration, fitted to left-out series that are averaged as new ones are."""
+    """Returns the committee with its link or recalibration, fitted to averaged predictions of left-out series."""
     rows = torch.cat([fold.rows for fold in folds])
     if targets.classes is not None:
         parts = [average_latents(fold.means, fold.variances, fold.weights) for fold in folds]

@@ -1,10 +1,5 @@
-"""Members of more series than landmarks: which series are these, and one pass over all, which sums normal equations.
-
-Up to `count` series all are landmarks. Of more, the others (at least a third of all, at most 6000), predicted as left
-out, decide noise, amplitude and link. Landmarks would flatter: they lie in the span of the kernel. So would series of
-the group of a landmark: groups are drawn as wholes. Chunks of series are computed by several threads, each of which
-computes a chunk alone: sums do not depend on their number.
-"""
+"""Members of more series than landmarks: which series are these, and one pass over all, which sums normal equations
+(docs/design.md, More series than landmarks)."""
 
 from __future__ import annotations
 
@@ -37,11 +32,8 @@ _LOG_EVERY = 30.0  # seconds
 
 @dataclass
 class _Sums:
-    """The normal equations of a member from the series seen so far, and the rows of the series that decide the noise.
-
-    There is room for all of these rows from the start, and the first `filled` are there: thousands of small tensors,
-    kept from chunk to chunk, would keep the memory of all large ones between them from being used again.
-    """
+    """The normal equations of a member from the series seen so far, and the rows of the first `filled` series that
+    decide the noise, with room for all from the start: many small tensors would split the memory of large ones."""
 
     recipe: Recipe
     norms: Tensor | None
@@ -51,13 +43,13 @@ class _Sums:
 
     @staticmethod
     def of(recipe: Recipe, landmarks: dict[str, Rows], outputs: int, tuned: int) -> _Sums:
-        """Nothing yet, with room for `tuned` rows."""
+        """Returns empty sums, with room for `tuned` rows."""
         gram = recipe.mix(landmarks).gram
         room = Rows(gram.new_zeros(tuned, len(gram)), gram.new_zeros(tuned))
         return _Sums(recipe, recipe.norms(landmarks), Normal.of(gram, outputs), room)
 
     def of_chunk(self, rows: dict[str, Rows], targets: Targets, wanted: Tensor) -> tuple[Normal, Rows]:
-        """The same of the n series of a chunk alone; `wanted` (n,) says which of them decide the noise."""
+        """Returns the sums of a chunk of n series alone; `wanted` (n,) says which of them decide the noise."""
         mixed = self.recipe.mix(rows, self.norms)
         zero = self.normal.precision, self.normal.shift
         normal = Normal(self.normal.whitening, *map(torch.zeros_like, zero))
@@ -75,10 +67,8 @@ class _Sums:
 
 @dataclass(frozen=True)
 class LargeFit:
-    """The series of this rank, `batch`, the targets of all ranks, and the blocks with the rows of their landmarks.
-
-    `threads` work on chunks side by side, None for as many as the core has; sums are bitwise the same for any number.
-    """
+    """The series of this rank, the targets of all ranks, and the blocks with the rows of their landmarks; sums are
+    bitwise the same for any number of `threads`."""
 
     batch: SeriesBatch
     targets: Targets
@@ -89,8 +79,8 @@ class LargeFit:
     threads: int | None = None
 
     def fit(self, chosen: Sequence[Recipe], spared: Tensor, bar: Progress) -> list[tuple[Regression, LeftOut]]:
-        """Returns the regressions of recipes on whitened features of all series, with the noise that is best for those
-        at `spared`, predicted as if left out, in the order of their numbers."""
+        """Returns the regressions of recipes on whitened features of all series, with the noise that is best for the
+        series at `spared`, which are predicted as if left out, in the order of their numbers."""
         ranks, tuned = self.shard.ranks, spared.sort().values
         wanted = torch.zeros(self.shard.total, dtype=torch.bool)
         wanted[tuned] = True
@@ -118,16 +108,13 @@ class LargeFit:
 
     @property
     def _workers(self) -> int | None:
-        """The number of threads: one for transformers of users and for other devices, None for as many as there are."""
+        """The number of threads: one for transformers of users and other devices, None for as many as there are."""
         alone = self.batch.values.device.type != "cpu" or any(block.kind == "features" for block in self.blocks)
         return 1 if alone else self.threads
 
     def _chunks(self) -> list[tuple[slice, SeriesBatch]]:
-        """The rows, among those of all ranks, and the series of the chunks that this rank computes.
-
-        A chunk that several ranks hold is computed by the one that has its first row. So every chunk is computed as by
-        a single process, and sums are bitwise the same for any number of ranks.
-        """
+        """Returns the chunks that this rank computes, with their rows among all ranks; one that several ranks hold is
+        computed whole, by the rank of its first row, so that sums do not depend on the number of ranks."""
         shard, chunks = self.shard, []
         rest: dict[int, SeriesBatch] = {}
         for start, stop in shard.torn_chunks(_CHUNK):
@@ -175,11 +162,8 @@ def _joined(one: SeriesBatch, other: SeriesBatch) -> SeriesBatch:
 
 
 def _grids(targets: Targets) -> tuple[float, float]:
-    """The spacings of numbers to which Phi^T Phi and Phi^T Y of a chunk are rounded, so that their sums are exact.
-
-    Entries of Phi^T Phi are below 128 n for n series: the squared length of whitened features is at most k(X, X), which
-    is about 11 with the constant. So multiples of 128 n / 2^53 add up without rounding, in any order.
-    """
+    """Returns the spacings to which Phi^T Phi and Phi^T Y of a chunk are rounded: entries are below 128 n, as k(X, X)
+    is about 11, so that multiples of 128 n / 2^53 add up exactly in any order."""
     whole = 2.0 ** (math.ceil(math.log2(128 * len(targets))) - 53)
     largest = 1.0 if targets.classes is not None else float(targets.y.abs().max())
     return whole, whole * 2.0 ** math.ceil(math.log2(largest or 1.0))
@@ -190,16 +174,8 @@ Result = TypeVar("Result")
 
 
 def parallel_map(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
-    """The results of `work` for the items, in their order, by `threads` threads; None takes as many as the core has.
-
-    Every item is computed by one thread, as with one thread alone, so that results are bitwise the same for any number
-    of them; and threads wait for each other at the end of an item only, not after every operation. At most one item a
-    thread is computed ahead of the one that is asked for.
-
-    Examples:
-        >>> list(parallel_map(lambda x: x * x, [3, 1, 2], threads=2))
-        [9, 1, 4]
-    """
+    """Yields the results of `work` for the items, in their order, by `threads` threads (None: as many as the core has),
+    each item by one thread alone so that results are bitwise the same; at most one item a thread is computed ahead."""
     before = torch.get_num_threads()
     threads = usual_threads() if threads is None else threads
     if threads == 1:
@@ -234,8 +210,8 @@ class Chosen:
 
 
 def choose_landmarks(batch: SeriesBatch, count: int, seed: int, shard: Shard, groups: Tensor | None = None) -> Chosen:
-    """Chooses at most `count` landmarks among the series of all ranks; `batch` are the series of this rank, `groups`
-    (n,) belong to those of all ranks."""
+    """Chooses at most `count` landmarks among the series of all ranks; `batch` are those of this one, `groups` of
+    all."""
     order = _order(batch, shard)
     if shard.total > min(count, COMPARED):
         order = order[torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))]
@@ -257,7 +233,7 @@ def choose_landmarks(batch: SeriesBatch, count: int, seed: int, shard: Shard, gr
 
 
 def _by_groups(order: Tensor, groups: Tensor) -> Tensor:
-    """Returns the same order, but with the series of a group next to each other, at the place of the first of them."""
+    """Returns the same order, with the series of a group next to each other at the place of the first of them."""
     ordered = groups[order]
     _, inverse = ordered.unique(return_inverse=True)
     first = torch.full((int(inverse.max()) + 1,), len(order)).scatter_reduce(
@@ -267,8 +243,8 @@ def _by_groups(order: Tensor, groups: Tensor) -> Tensor:
 
 
 def _order(batch: SeriesBatch, shard: Shard) -> Tensor:
-    """An order of all series by what they are, so that the one in which they were given does not matter: views look at
-    every k-th point of many, and the bootstrap draws weights for one series after the other."""
+    """Returns an order of all series by their values, so that the order in which they are given does not matter to
+    views, which look at every k-th point, and to the bootstrap."""
     waves = torch.cos(torch.arange(batch.values.shape[1] * batch.channels, dtype=torch.float64)).to(batch.values)
     # Sums of rows, unlike products of matrices, do not depend on the rows beside them, and so not on the rank.
     keys = torch.cat(

@@ -1,28 +1,4 @@
-r"""From the latents of a committee to class probabilities.
-
-With the mean latents :math:`\mu` (classes,) of a series and its excess variance w, logits are :math:`l = A \mu + b` and
-
-.. math:: p_k \propto 1 / \sum_i \exp\left(\frac{l_i - l_k}{\sqrt{1 + \frac{\pi}{8} w g_{ki}}}\right), \qquad
-          g_{ki} = (A_k - A_i) C (A_k - A_i)^T,
-
-which is a softmax where w = 0 and tends to equal chances as w grows. It is the mean of a softmax over Gaussian latents
-to the accuracy of the probit approximation of each pair. Latents of one series are correlated, :math:`C_{kk} = 1` and
-:math:`C_{ki} = -1 / (c - 1)`, for their sum is known: the two latents of two classes are f and -f.
-
-The regression on ±1 knows neither how sure it is nor which classes are taken for each other. Both show in its
-predictions of left-out series, to which A and b are fitted as a multinomial logistic regression would be. Priors:
-log temperature about N(log 4, 1), A about N(temperature I, 1), b about N(0, 1). What is uncertain about a left-out
-series is in that temperature already, so the excess w is the variance beyond that of nearly all left-out series.
-
-Labels may mean nothing. Against that speak the probabilities of left-out series, L nats more than their class
-frequencies r give. With even odds beforehand, and evidence tempered by 2 since series are alike, the probability of it
-is :math:`\pi = 1 / (1 + e^{L / 2})`, and predictions are :math:`(1 - \pi) p + \pi r`. Of series in groups, L counts
-once a group.
-
-How uncertain a class probability itself is tells the spread of the link over latents of the covariance :math:`v C`, of
-which a draw is :math:`\mu + \sqrt{v c / (c - 1)} \, (\varepsilon - \bar\varepsilon)` with standard normal
-:math:`\varepsilon`.
-"""
+"""From the latents of a committee to class probabilities (docs/design.md, Link and Nesting)."""
 
 from __future__ import annotations
 
@@ -49,11 +25,8 @@ _OPTIONS = {"maxiter": 200, "maxfun": 400, "ftol": 1e-10, "gtol": 1e-6}
 
 @dataclass
 class ClassLink(Learned):
-    """A (classes, classes), b (classes,), the usual variance, and the lapse: the share of labels nothing foresees.
-
-    `frequencies` (classes,) are those of the training series, and `nothing` the probability that the series tell no
-    more than these.
-    """
+    """A (classes, classes), b (classes,), the usual variance, the lapse, which is the share of labels nothing foresees,
+    the `frequencies` (classes,) of the training series, and the probability that the series tell `nothing` more."""
 
     mixing: Tensor
     offset: Tensor
@@ -64,7 +37,7 @@ class ClassLink(Learned):
 
     @torch.no_grad()
     def probabilities(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """(n, classes), from mean latents (n, classes) and variances (n,)."""
+        """Returns (n, classes), from mean latents (n, classes) and variances (n,)."""
         classes = mean.shape[1]
         excess = (variance - self.usual_variance).clamp_min(0.0)
         rows = max(1, _CHUNK // classes**2)
@@ -79,6 +52,8 @@ class ClassLink(Learned):
 
 
 def _chances(mixing: Tensor, offset: Tensor, mean: Tensor, excess: Tensor) -> Tensor:
+    """Returns p_k ∝ 1 / sum_i exp((l_i - l_k) / sqrt(1 + pi/8 w g_ki)), g_ki = (A_k - A_i) C (A_k - A_i)^T, with C_kk = 1
+    and C_ki = -1 / (c - 1), since the latents of a series sum to a known number; (n, classes)."""
     logits = mean @ mixing.T + offset
     if not bool((excess > 0).any()):
         return torch.softmax(logits, dim=1)
@@ -94,9 +69,11 @@ def _chances(mixing: Tensor, offset: Tensor, mean: Tensor, excess: Tensor) -> Te
 
 
 def fit_link(mean: Tensor, variance: Tensor, targets: Targets) -> ClassLink:
-    """The most probable link for left-out series: their mean latents (n, classes) and variances (n,).
+    """Returns the most probable link for left-out series with mean latents (n, classes) and variances (n,).
 
-    A and b are fitted at excess variance 0.
+    A and b are fitted at excess variance 0, with the priors log temperature about N(log 4, 1), A about N(temperature I,
+    1) and b about N(0, 1). Labels mean nothing with probability 1 / (1 + exp(L / 2)), where L is the gain in log
+    likelihood over the class frequencies, counted once a group.
     """
     from scipy.optimize import minimize  # noqa: PLC0415 - takes long to import, and predictions need none
 
@@ -143,10 +120,8 @@ _DRAWS = 256
 
 @torch.no_grad()
 def probability_spread(link: ClassLink, mean: Tensor, variance: Tensor) -> Tensor:
-    """Standard deviations (n, classes) of probabilities, for mean latents (n, classes) and variances (n,).
-
-    The draws are the same for all series and calls, and come in pairs of opposite sign.
-    """
+    """Returns standard deviations (n, classes) of probabilities, for mean latents (n, classes) and variances (n,);
+    draws are the same for all series and calls, and come in pairs of opposite sign."""
     classes = mean.shape[1]
     half = torch.randn(_DRAWS // 2, classes, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     half = (half - half.mean(1, keepdim=True)) * (classes / (classes - 1)) ** 0.5
@@ -164,15 +139,8 @@ _RATIO = (math.sqrt(5) - 1) / 2
 
 
 def minimize_bounded(function: Callable[[float], float], low: float, high: float, steps: int = 16) -> float:
-    """Returns where a function that falls and then rises between `low` and `high` is least, to (high - low) / 2000.
-
-    By golden-section search: every step shrinks the interval by 0.618 with one evaluation. scipy's bounded search is
-    more exact, but moves probabilities by up to 1.2e-4; a temperature needs no more than three digits.
-
-    Examples:
-        >>> round(minimize_bounded(lambda x: (x - 0.3) ** 2, 0.0, 1.0), 3)
-        0.3
-    """
+    """Returns where a function that falls and then rises between `low` and `high` is least, to (high - low) / 2000, by
+    golden-section search; scipy's, which is more exact, moves probabilities by up to 1.2e-4."""
     left, right = high - _RATIO * (high - low), low + _RATIO * (high - low)
     at_left, at_right = function(left), function(right)
     for _ in range(steps):

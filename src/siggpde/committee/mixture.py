@@ -1,13 +1,5 @@
-"""The predictive distribution of numbers: a mixture of the members' normal distributions, its tails recalibrated.
-
-The tails of a Gaussian mixture F(y) are seldom right. With z = Phi^-1(F(y)), the deviation of y in units of the
-prediction's own spread, left-out series show how z is really distributed: it is modelled as scale times a Student-t
-variable. The recalibrated distribution, whose intervals cover as stated, is
-
-    G(y) = T_df(Phi^-1(F(y)) / scale),    g(y) = f(y) t_df(z / scale) / (scale phi(z)),
-
-where T_df and t_df are Student's and Phi and phi the normal distribution and density. Its median is that of F.
-"""
+"""The predictive distribution of numbers: a mixture F of the members' normal distributions, its tails recalibrated to
+G(y) = T_df(Phi^-1(F(y)) / scale), whose median is that of F."""
 
 from __future__ import annotations
 
@@ -37,7 +29,7 @@ class NormalMixture:
         return mean, variance * (1.0 if self.recalibration is None else self.recalibration.spread**2)
 
     def log_density(self, y: Tensor) -> Tensor:
-        """log p(y), (n,)."""
+        """Returns log p(y), (n,)."""
         from torch.distributions import Normal  # noqa: PLC0415 - takes long to import, and predictions need none
 
         weighted = Normal(self.means, self.variances.sqrt()).log_prob(y.double()) + self.weights.log()[:, None]
@@ -45,7 +37,7 @@ class NormalMixture:
         return density if self.recalibration is None else self.recalibration.log_density(density, self.deviations(y))
 
     def deviations(self, y: Tensor) -> Tensor:
-        """How far out y (n,) is: Phi^-1 of the distribution function before recalibration, (n,)."""
+        """Returns Phi^-1(F(y)), (n,), before recalibration."""
         return deviations(y.double(), self.means, self.variances.sqrt(), self.weights)
 
     def quantiles(self, levels: list[float]) -> Tensor:
@@ -66,7 +58,7 @@ _PRIOR_SERIES, _PRIOR_SPREAD = 30, 1.15
 
 @dataclass(frozen=True)
 class Recalibration:
-    """Degrees of freedom and scale; (1e6, 1) is the identity but for rounding."""
+    """Degrees of freedom and scale of the Student-t distribution of Phi^-1(F(y)); (1e6, 1) is nearly the identity."""
 
     degrees: float
     scale: float
@@ -77,7 +69,7 @@ class Recalibration:
         return self.scale * math.sqrt(self.degrees / (self.degrees - 2))
 
     def log_density(self, log_density: Tensor, z: Tensor) -> Tensor:
-        """log g(y), (n,), from log f(y) and z of y."""
+        """Returns log g(y) = log f(y) + log t_df(z / scale) - log(scale phi(z)), (n,), from log f(y) and z of y."""
         from scipy import stats  # noqa: PLC0415 - takes long to import, and not all predictions need it
 
         t = torch.from_numpy(stats.t.logpdf((z / self.scale).cpu().numpy(), self.degrees)).to(z.device)
@@ -85,18 +77,15 @@ class Recalibration:
         return log_density + t - math.log(self.scale) - normal
 
     def z_quantile(self, probability: float) -> float:
-        """The z below which y lies with this probability."""
+        """Returns the z below which y lies with this probability."""
         from scipy import special  # noqa: PLC0415 - takes long to import, and not all predictions need it
 
         return self.scale * float(special.stdtrit(self.degrees, probability))
 
 
 def recalibrate(z: Tensor) -> Recalibration:
-    """The most probable recalibration for the deviations z (n,) of left-out series.
-
-    The prior is worth 30 series whose deviations are 1.15 times as large as predicted, because settings were chosen by
-    the same left-out series, which makes these look better than new ones.
-    """
+    """Returns the most probable recalibration for the deviations z (n,) of left-out series; the prior is worth 30
+    series with deviations 1.15 times as large as predicted, because the same left-out series chose the settings."""
     from scipy import stats  # noqa: PLC0415 - takes long to import, and not all predictions need it
 
     prior = _PRIOR_SPREAD * stats.norm.ppf((np.arange(_PRIOR_SERIES) + 0.5) / _PRIOR_SERIES)
@@ -111,11 +100,8 @@ def recalibrate(z: Tensor) -> Recalibration:
 
 
 def deviations(y: Tensor, means: Tensor, spreads: Tensor, weights: Tensor) -> Tensor:
-    """Returns z = Phi^-1(F(y)), (n,), for y (n,) under mixtures of normals with means and spreads (K, n) and weights
-    (K,).
-
-    From the logarithm of F or of 1 - F, whichever is smaller, so that it is accurate however far out y is.
-    """
+    """Returns Phi^-1(F(y)), (n,), for y (n,) under mixtures of normals with means and spreads (K, n) and weights (K,),
+    from the logarithm of F or of 1 - F, whichever is smaller, which is accurate however far out y is."""
     from scipy import special  # noqa: PLC0415 - takes long to import, and not all predictions need it
 
     standardised = ((y - means) / spreads).detach().double().cpu().numpy()
@@ -127,7 +113,7 @@ def deviations(y: Tensor, means: Tensor, spreads: Tensor, weights: Tensor) -> Te
 
 
 def mixture_quantile(z: float, means: Tensor, spreads: Tensor, weights: Tensor) -> Tensor:
-    """The y (n,) with Phi^-1(F(y)) = z, by bisection between the quantiles of the single normals."""
+    """Returns the y (n,) with Phi^-1(F(y)) = z, by bisection between the quantiles of the single normals."""
     device = means.device
     means, spreads, weights = means.cpu(), spreads.cpu(), weights.cpu()  # once, for scipy
     single = means + z * spreads

@@ -1,35 +1,4 @@
-r"""How unlike the training series a series is: a score, its p-value, and what follows for predictions.
-
-The score T of a series is the larger of two. One is the kernel's, the predictive variance: with :math:`s_k` that of a
-target under member k, left-out series having the median :math:`c_k` and the width :math:`d_k` (to the 84 % quantile) of
-:math:`\log s_k`, it is
-
-.. math:: t = \sum_k w_k (\log s_k - c_k) / d_k,
-
-standardised so that 0 is the median of left-out series and 1 what 5 % of them exceed. The other is that of the facts of
-a series, its levels, spreads, roughness and length (`series.statistics`), positive ones as logarithms. A fact counts in
-units of its standard deviation over the training series, or of a tenth of its median if that is more (of a level also a
-tenth of the median spread): where all series had 100 points, 99 is no news. In these units a series has two distances,
-of which the larger counts:
-
-- beyond the range of the training series, in the fact that lies farthest out;
-- to its three nearest training series of other groups, the root mean square over all facts, whose logarithm is
-  standardised so that 1 is what 1 % of the training series exceed and 0 the median.
-
-The p-value of a series among n left-out training series, to which it is joined, is
-
-.. math:: p = (1 + \#\{i : T_i \ge T\}) / (n + 1).
-
-With :math:`Q = (K + \lambda W^{-1})^{-1}`, :math:`k = k(X, \text{training})` and
-:math:`s = k(X, X) + \lambda - k^T Q k`, the inverse of the matrix with X has the diagonal
-:math:`Q_{ii} + (Q k)_i^2 / s`, whose inverse is the variance of a left-out target.
-
-M is the largest score of left-out series (of many the 99.9 % quantile; never more than four times the 99 % quantile, so
-that a broken training series does not hide others; at least 1). Few series say little of how far others go, so the
-limit is :math:`H = (1 + 70 / n) M`. Beyond it a prediction is mixed with the class frequencies r,
-
-.. math:: p(c) = \rho \, p_{\mathrm{model}}(c) + (1 - \rho) \, r_c, \qquad \rho = e^{-2 (T - H)_+ / M}.
-"""
+"""How unlike the training series a series is: its score and p-value, and what follows (docs/design.md, Trust)."""
 
 from __future__ import annotations
 
@@ -61,9 +30,9 @@ _CHUNK = 512
 
 @dataclass(frozen=True)
 class FactScores(Learned):
-    """Medians, units, and the least and greatest of every fact, four (F,); `least` (F,) is the smallest value of which
-    a logarithm is taken, 0 for facts taken as they are. `reference` (m, F) are training series in these units, and
-    `middle`, `upper` the median and the 99 % quantile of their distances to each other."""
+    """Medians, units, least and greatest of every fact, four (F,); `least` (F,) is the smallest value of which a
+    logarithm is taken, 0 for facts taken as they are; `reference` (m, F) are training series in these units, with the
+    median and the 99 % quantile of their distances."""
 
     medians: Tensor
     units: Tensor
@@ -76,7 +45,7 @@ class FactScores(Learned):
 
     @staticmethod
     def fit(facts: Tensor, groups: Tensor | None = None) -> tuple[FactScores, Tensor]:
-        """Learns from the facts (n, F) of training series; returns their scores (n,) too, each without its group."""
+        """Learns from the facts (n, F) of training series; returns their scores (n,), each without its group."""
         least = _least(facts)
         taken = _taken(facts, least)
         medians = torch.nan_to_num(taken.nanmedian(0).values)
@@ -91,7 +60,7 @@ class FactScores(Learned):
         return scores, torch.maximum(_beyond_others(z, groups), scores._standard(near))
 
     def __call__(self, facts: Tensor) -> tuple[Tensor, Tensor]:
-        """The scores (n,) of the facts (n, F) of new series, and the fact (n,) that is farthest out."""
+        """Returns the scores (n,) of the facts (n, F) of new series, and the fact (n,) that is farthest out."""
         taken = _taken(facts, self.least)
         z = (torch.where(taken.isnan(), self.medians, taken) - self.medians) / self.units
         beyond = torch.maximum(self.low - z, z - self.high)
@@ -107,7 +76,7 @@ class FactScores(Learned):
 
 
 def _least(facts: Tensor) -> Tensor:
-    """The smallest value of facts that are positive by nature: of a channel that never varied a share of its level."""
+    """Returns the smallest value (F,) of positive facts: of a channel that never varied a share of its level."""
     channels = (facts.shape[1] - len(OF_SERIES)) // len(OF_CHANNELS)
     positive = torch.tensor([False, True, True] * channels + [True, True, False])
     least = _LEAST_SHARE * torch.nan_to_num(facts.nanmedian(0).values)
@@ -132,7 +101,7 @@ def _units(filled: Tensor, medians: Tensor, facts: Tensor, least: Tensor) -> Ten
 
 
 def _nearest(z: Tensor, reference: Tensor, groups: Tensor, others: Tensor) -> Tensor:
-    """The mean distance (n,) to the nearest of the reference series, of those of another group."""
+    """Returns the mean distance (n,) to the three nearest reference series of other groups."""
     parts = []
     for part, group in zip(z.split(_CHUNK), groups.split(_CHUNK), strict=True):
         distance = torch.cdist(part, reference) / z.shape[1] ** 0.5
@@ -173,8 +142,7 @@ _ALARM = 1.25  # an alarm is at so many times H
 
 
 class Scores(NamedTuple):
-    """The scores of n series (n,), their parts from kernels and from facts (n,), and the number (n,) of the fact
-    farthest out."""
+    """The scores of n series, their parts from kernels and from facts, and the fact farthest out, four (n,)."""
 
     score: Tensor
     kernel: Tensor
@@ -190,12 +158,9 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class Novelty:
-    """Weights, medians c and widths d of the members, three (K,); the median and the 95 % quantile of t; the scores of
-    facts; and of n left-out series log s (K, n) and the scores of their facts (n,), with their labels (n,).
-
-    From these follow the scores T (n,) of the left-out series, M, about the largest of them, and the `limit` H, the
-    score up to which predictions are as the model has them.
-    """
+    """What is known of left-out series: medians c and widths d of log s for every member, (K,); log s (K, n), the
+    scores of facts and labels, (n,); from these follow the scores T (n,), about the largest of them, and H, the `limit`
+    beyond which predictions are mixed with the class frequencies."""
 
     weights: Tensor
     centres: Tensor
@@ -221,8 +186,7 @@ class Novelty:
     def fit(
         variances: Tensor, weights: Tensor, facts: Tensor, labels: Tensor | None = None, groups: Tensor | None = None
     ) -> Novelty:
-        """Learns from left-out series: variances s (K, n) of their targets, facts (n, F), labels (n,) of classes,
-        and groups."""
+        """Learns from left-out series: variances s (K, n) of targets, facts (n, F), labels (n,) and groups (n,)."""
         logs = _logs(variances)
         centres = logs.median(1).values
         widths = (logs.quantile(_WIDTH, dim=1) - centres).clamp_min(_LEAST_WIDTH)
@@ -237,9 +201,8 @@ class Novelty:
     def of_some(
         most: int, weights: Tensor, facts: Tensor, shard: Shard, variances: Callable[[Tensor], Tensor], y: Tensor | None
     ) -> Novelty:
-        """Learns from some of the training series, at most `most`, spread evenly over all ranks. For m series of
-        this rank, given by their indices (m,), `variances` returns (K, m); `facts` (n, F) and the classes y (n,) are
-        those of all n series of this rank."""
+        """Learns from at most `most` training series, spread evenly over all ranks; `variances` returns (K, m) for the
+        indices (m,) of series of this rank, which has `facts` (n, F) and the classes y (n,)."""
         rows = shard.evenly_spaced(most)
         index = shard.local_index(rows)
         all_variances = shard.all_gather(rows, variances(index).T).T
@@ -247,29 +210,26 @@ class Novelty:
         return Novelty.fit(all_variances, weights, shard.all_gather(rows, facts[index]), labels)
 
     def scores(self, variances: Tensor, facts: Tensor) -> Scores:
-        """Returns the scores of n new series, whose targets have variances (K, n) under the members, from these and
-        facts (n, F)."""
+        """Returns the scores of n new series from facts (n, F) and the variances (K, n) of their targets."""
         kernel = self.kernel_score(_logs(variances))
         of_facts, fact = self.facts(facts.cpu().double())
         return Scores(torch.maximum(kernel, of_facts), kernel, of_facts, fact)
 
     def kernel_score(self, logs: Tensor) -> Tensor:
-        """The kernel's part (...), of log s (K, ...)."""
+        """Returns the standardised t = sum of w_k (log s_k - c_k) / d_k, (...), from log s (K, ...)."""
         shape = (-1, *[1] * (logs.ndim - 1))
         total = ((self.weights / self.widths).view(shape) * (logs - self.centres.view(shape))).sum(0)
         return (total - self.middle) / max(self.upper - self.middle, _LEAST_SPREAD)
 
     @property
     def frequencies(self) -> Tensor:
-        """The frequencies of the classes among the left-out series, (classes,)."""
+        """The frequencies (classes,) of the classes among the left-out series."""
         assert self.labels is not None
         return self.labels.bincount().double() / len(self.labels)
 
     def p_values(self, score: Tensor, joined: Tensor | None = None, by_class: bool = False) -> Tensor:
-        """Returns p (n,) for scores (n,); by class (n, classes), NaN for classes of fewer than 20 series.
-
-        `joined` (K, n, training series) are variances s of training series with each of the new ones joined.
-        """
+        """Returns p (n,) of scores (n,), or by class (n, classes), NaN for classes of fewer than 20 series; `joined`
+        (K, n, training series) are variances of training series with each of the new ones joined."""
         left_out = self.left_out_scores
         if joined is not None:
             left_out = torch.maximum(self.kernel_score(_logs(joined)), self.left_out_facts)
@@ -284,7 +244,7 @@ class Novelty:
         return torch.stack(columns, dim=1)
 
     def trust(self, score: Tensor) -> Tensor:
-        """rho (n,), the share that the model's own prediction keeps."""
+        """Returns rho = exp(-2 max(T - H, 0) / M), (n,): the share that the model's own prediction keeps."""
         return (-_CAUTION * (score - self.limit).clamp_min(0.0) / self.largest).exp()
 
     def mixed(self, chances: Tensor, scores: Scores, known: Tensor) -> Tensor:
@@ -293,7 +253,7 @@ class Novelty:
         return trust * chances + (1 - trust) * known.to(chances)
 
     def alarms(self, score: Tensor) -> Tensor:
-        """Which series (n,) are so unlike the training series that a warning is due; of fewer than 20, none."""
+        """Returns which series (n,) deserve a warning; none where there are fewer than 20 training series."""
         if len(self.left_out_facts) < _FEWEST:
             return torch.zeros_like(score, dtype=torch.bool)
         rare = self.p_values(score) <= max(_RARE, 1 / (len(self.left_out_facts) + 1))
@@ -313,8 +273,7 @@ def _logs(variances: Tensor) -> Tensor:
 
 
 def _rank(left_out: Tensor, score: Tensor) -> Tensor:
-    """Returns the p-values (m,) of scores (m,) among the scores of left-out series, (n,) for all or (m, n), a row
-    for each."""
+    """Returns the p-values (m,) of scores (m,) among those of left-out series, (n,) for all or (m, n)."""
     n = left_out.shape[-1]
     ordered = left_out.sort(dim=-1).values
     below = torch.searchsorted(ordered, score[:, None] if left_out.ndim > 1 else score)
@@ -323,11 +282,8 @@ def _rank(left_out: Tensor, score: Tensor) -> Tensor:
 
 @torch.no_grad()
 def joined_variances(committee: ViewCommittee, rows: dict[str, Rows]) -> Tensor:
-    """Returns the variances (K, n, m) of the targets of the m training series, which are the landmarks, after each of n
-    new series has joined them; `rows` are the rows of all kernels for the new series.
-
-    A series of weight w has the noise of one of weight 1 here, so that all are compared alike.
-    """
+    """Returns the variances (K, n, m) of the targets of the m landmarks after each of n new series has joined them, all
+    with the noise of a series of weight 1; `rows` are those of the new series."""
     record = committee.left_out
     assert record is not None and record.exact
     return torch.stack(
@@ -356,15 +312,14 @@ class NoveltyWarning(UserWarning):
 
 @dataclass(frozen=True)
 class SeriesNovelty:
-    """How new n series are: p-values `p` (n,), for which no series is joined to the training series, and what is
-    unusual about each series that is `unlike` all training series, None for the others."""
+    """P-values `p` (n,), and what is unusual about each series that is `unlike` all training series, else None."""
 
     p: np.ndarray
     unlike: list[str | None]
 
     @staticmethod
     def of(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> SeriesNovelty:
-        """Returns the novelty of the series with these scores; they are not looked at again."""
+        """Returns the novelty of the series with these scores."""
         alarms = novelty.alarms(scores.score).tolist()
         unlike = [reason if alarm else None for reason, alarm in zip(scores.reasons(channels), alarms, strict=True)]
         return SeriesNovelty(novelty.p_values(scores.score).numpy(), unlike)
@@ -387,7 +342,7 @@ def unlike_line(total: int, first: Any, reasons: Mapping[str, int]) -> str:
 
 
 def warn_of_novelty(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> None:
-    """Gives one warning for series some of which are unlike the training series: how many, and the commonest reason."""
+    """Gives one warning for the series that are unlike the training series: how many, and the commonest reason."""
     unlike = SeriesNovelty.of(novelty, scores, channels).unlike
     first = next(number for number, reason in enumerate(unlike) if reason is not None)
     reasons = Counter(reason for reason in unlike if reason is not None)

@@ -1,8 +1,4 @@
-"""Recipes of members: which kernels are averaged, with what weights, and to what power; and the same in words.
-
-A few hundred series do not decide which view is the best, and one Gaussian process with learned weights of all of them
-cannot let go of noise: so members are simple sums, and many.
-"""
+"""Recipes of members: which kernels are averaged, with what weights, and to what power; and the same in words."""
 
 from __future__ import annotations
 
@@ -23,8 +19,8 @@ _SMALLEST = 1e-9
 
 @dataclass(frozen=True)
 class Recipe:
-    """The kernel of a member: the mean of the kernels `weights` with these weights; to the `power` p above 1,
-    ((1 + cosine) / 2)^p of it. `family` tells of what kinds of views it is made."""
+    """The kernel of a member: the mean of the kernels with these `weights`, to a `power` p above 1 ((1 + cosine) / 2)^p
+    of it; `family` names the kinds of its views."""
 
     name: str
     weights: tuple[tuple[str, float], ...]
@@ -32,10 +28,8 @@ class Recipe:
     family: str = ""
 
     def mix(self, rows: Mapping[str, Rows], norms: Tensor | None = None) -> Rows:
-        """The rows of the member's kernel, the constant included, from those of all kernels.
-
-        A power needs the `norms` (m,) of the landmarks; without them the rows are those of the landmarks themselves.
-        """
+        """Returns the rows of the member's kernel, the constant included; a power needs the `norms` (m,) of the
+        landmarks, but for the rows of the landmarks themselves."""
         plain = self.average(rows)
         if self.power == 1:
             return Rows(plain.gram + CONSTANT, plain.variance + CONSTANT)
@@ -43,7 +37,7 @@ class Recipe:
         return Rows(((1 + cosine) / 2) ** self.power + CONSTANT, torch.ones_like(plain.variance) + CONSTANT)
 
     def average(self, rows: Mapping[str, Rows]) -> Rows:
-        """The weighted mean of the kernels, before any power."""
+        """Returns the weighted mean of the kernels, before any power."""
         total = sum(dict(self.weights).values())
         gram: Any = 0.0
         variance: Any = 0.0
@@ -53,7 +47,7 @@ class Recipe:
         return Rows(gram, variance)
 
     def norms(self, landmarks: Mapping[str, Rows]) -> Tensor | None:
-        """What `mix` needs of the landmarks for new series, their variances (m,); None without a power."""
+        """Returns the variances (m,) of the landmarks, which `mix` needs for new series; None without a power."""
         return None if self.power == 1 else self.average(landmarks).variance
 
     def state(self) -> dict[str, Any]:
@@ -65,7 +59,7 @@ class Recipe:
 
 
 def sizes(plain: Rows, norms: Tensor) -> Tensor:
-    """The products |X| |Z| (n, m), by which cosines divide, for n series and landmarks with the variances `norms`."""
+    """Returns |X| |Z| (n, m), by which cosines divide, for n series and landmarks with the variances `norms`."""
     return (plain.variance.sqrt()[:, None] * norms.sqrt()).clamp_min(_SMALLEST)
 
 
@@ -80,15 +74,8 @@ _SUMS: tuple[tuple[str, int], ...] = (
 
 
 def recipes(kinds: Mapping[str, Sequence[str]]) -> list[Recipe]:
-    """The recipes for blocks of these `kinds`, each with the names of its kernels.
-
-    A recipe whose group is missing is left out. A kind that is not known, a view of the user's own, is a member of its
-    own and is added to the sums of all windows and of everything.
-
-    Examples:
-        >>> [recipe.name for recipe in recipes({"linear": ["L"], "path": ["base"]})]
-        ['L', 'G', 'LG', 'LG²']
-    """
+    """Returns the recipes for blocks of these `kinds`, each with the names of its kernels; those whose group is missing
+    are left out, and a view of the user's own is a member of its own and a summand of larger ones."""
     groups = {_LETTERS[kind]: list(names) for kind, names in kinds.items() if kind in _LETTERS and names}
     for name in kinds.get("windows", ()):
         for letter in (_LETTERS_OF_LIFTS[name[:-1]], name[-1]):
@@ -133,7 +120,7 @@ def _add(
 
 
 def kernels_of(chosen: Iterable[Recipe]) -> set[str]:
-    """The names of all kernels that these recipes need."""
+    """Returns the names of all kernels that these recipes need."""
     return {name for recipe in chosen for name, _ in recipe.weights}
 
 
@@ -149,7 +136,7 @@ _WHERE = {"1": "over the whole series", "3": "over its thirds"}
 
 
 def in_words(recipe: Recipe, kinds: Mapping[str, str]) -> str:
-    """What the kernel of a member is made of, largest share first; `kinds` of views by the names of the kernels.
+    """Returns what the kernel of a member is made of, largest share first; `kinds` are those of views by kernel.
 
     Examples:
         >>> recipe = Recipe("LX", (("L", 1.0), ("x1", 1.5), ("dx1", 1.5)))

@@ -1,22 +1,5 @@
-r"""The posterior of a member in closed form: a Gaussian-process regression on Gram rows against landmarks.
-
-With the landmarks' Gram matrix :math:`K`, rows :math:`k_X = k(X, Z)` and noise :math:`\lambda`, everything a prediction
-needs is a vector of weights for every output and a root,
-
-.. math:: \mu(X) = k_X \alpha, \qquad v(X) = \sigma^2 (k(X, X) - |k_X B|^2).
-
-Where all training series are landmarks the regression is exact: :math:`\alpha = (K + \lambda)^{-1} Y` and
-:math:`B B^T = (K + \lambda)^{-1}`. Otherwise it is that of the features :math:`\phi(X) = R^T k_X`, whitened by
-:math:`R R^T = K^{-1}`: with :math:`\Phi^T \Phi = V s V^T` the weights are :math:`R V (s + \lambda)^{-1} V^T \Phi^T Y`
-and the root :math:`R V (s / (s + \lambda))^{1/2}`. The noise is the one with the best leave-one-out predictions, which
-one eigendecomposition gives for all levels; the amplitude is :math:`\sigma^2 = \mathrm{mean}(e_i^2 Q_{ii})` of the
-leave-one-out errors :math:`e_i`, whose variances at unit amplitude are :math:`1 / Q_{ii}`.
-
-Whole groups of series are left out exactly too. With :math:`Q = (K + \lambda)^{-1}`, predictions of a group g from all
-others have the errors :math:`Q_{gg}^{-1} (Q y)_g` and the covariance :math:`Q_{gg}^{-1}` of targets, :math:`\lambda`
-less of latents. On features with the hat matrix H they are :math:`(I - H_{gg})^{-1} (y - \hat y)_g` and
-:math:`\lambda (I - H_{gg})^{-1}`. A group of one series is the well-known leave-one-out.
-"""
+"""The posterior of a member in closed form: a Gaussian-process regression on Gram rows against landmarks
+(docs/design.md, The regression of a member)."""
 
 from __future__ import annotations
 
@@ -39,8 +22,8 @@ _SMALL = 512  # landmarks up to which a root is kept whole and in float64
 
 
 class Level(NamedTuple):
-    """Left-out predictions at one level of the noise: mean (n, outputs), variance of the latent (n,), the log density
-    (n,) of each series' own target, less the prior of its temperature, and the variance of the noise of numbers."""
+    """Left-out predictions at one level of the noise: mean (n, outputs), variance of the latent (n,), log density (n,)
+    of each series' own target less the prior of its temperature, and the variance of the noise of numbers."""
 
     mean: Tensor
     variance: Tensor
@@ -50,8 +33,8 @@ class Level(NamedTuple):
 
 @dataclass
 class LeftOut:
-    """Predictions of series from all the others: mean (n, outputs), variance of the latent (n,), the score (nats a
-    series), and the log probability or density of each series' own target (n,); `levels` has those at every noise."""
+    """Predictions of series from all the others: mean (n, outputs), variance of the latent (n,), score in nats a
+    series, log density (n,) of each series' own target; `levels` has those at every noise."""
 
     mean: Tensor
     variance: Tensor
@@ -62,11 +45,8 @@ class LeftOut:
 
 @dataclass
 class Regression(Learned):
-    """alpha (m, outputs), root B (m, r), the noise variance at unit amplitude, and the amplitude sigma².
-
-    The root of more than 512 landmarks is in float32: it is most of a model, on disk too. Where the training series are
-    the landmarks, `counts` (m,) are their weights, from which updates get the root in full; otherwise it is None.
-    """
+    """alpha (m, outputs), root B (m, r), in float32 for more than 512 landmarks, noise variance at unit amplitude,
+    amplitude sigma², and `counts` (m,), the weights of the training series where these are the landmarks, else None."""
 
     alpha: Tensor
     root: Tensor
@@ -75,7 +55,7 @@ class Regression(Learned):
     counts: Tensor | None = None
 
     def predict(self, rows: Rows) -> tuple[Tensor, Tensor]:
-        """Mean (n, outputs) and variance (n,) of the latents."""
+        """Returns mean k_X alpha (n, outputs) and variance sigma² (k(X, X) - |k_X B|²) (n,) of the latents."""
         explained = (rows.gram @ self.root.to(rows.gram)).square().sum(1)
         return rows.gram @ self.alpha, self.amplitude * (rows.variance - explained).clamp_min(0.0)
 
@@ -85,7 +65,7 @@ class Regression(Learned):
 
 
 def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
-    """The regression with all n training series as landmarks; their rows (n, n), the constant included."""
+    """Returns the regression with all n training series as landmarks; their rows are (n, n), the constant included."""
     gram, tail = rows.gram, (rows.variance - rows.gram.diagonal()).clamp_min(0.0)
     outputs, counts = targets.signs(), targets.counts
     scale = counts.sqrt()[:, None]
@@ -118,10 +98,8 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
 def _best_noise(
     at: Callable[[float], tuple[Tensor, Tensor]], targets: Targets, outputs: Tensor
 ) -> tuple[float, LeftOut, float]:
-    """The noise with the best leave-one-out score, its predictions and the amplitude.
-
-    `at(noise)` returns the errors (n, outputs), and 1 / variance (n,) of the left-out (weighted) targets.
-    """
+    """Returns the noise with the best leave-one-out score, its predictions and the amplitude; `at(noise)` gives the
+    errors (n, outputs), and 1 / variance (n,) of the left-out (weighted) targets."""
     best: tuple[float, LeftOut, float] | None = None
     levels: list[Level] = []
     weights = targets.counts
@@ -146,13 +124,12 @@ def _best_noise(
 
 
 def _without_errors(share: Tensor) -> Tensor:
-    """Eigenvalues, in order, with those set to 0 that errors of the kernel explain: the most negative one says how
-    large these are."""
+    """Returns ascending eigenvalues, 0 for those no larger than errors of the kernel, which the least one shows."""
     return torch.where(share > -2 * share[0].clamp_max(0.0), share, 0.0).clamp_min(0.0)
 
 
 def _worth_keeping(root: Tensor, gram: Tensor, allowed: float) -> Tensor:
-    """The columns of the root without which the variance of a landmark rises by no more than `allowed` in the mean."""
+    """Returns the columns of the root that keep the mean variance of landmarks within `allowed`."""
     if len(root) <= _SMALL:
         return torch.arange(root.shape[1], device=root.device)
     explained = (gram @ root).square().mean(0)
@@ -163,11 +140,8 @@ def _worth_keeping(root: Tensor, gram: Tensor, allowed: float) -> Tensor:
 
 
 def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """The eigenvalues (n,), ascending, and eigenvectors (n, n) of a symmetric matrix, by one thread.
-
-    Their bits depend on the number of threads, and where eigenvalues are close, vectors turn by far more than rounding:
-    roots in float32 would be others.
-    """
+    """Returns eigenvalues (n,), ascending, and eigenvectors (n, n) of a symmetric matrix, by one thread: their bits
+    depend on the number of threads, and close eigenvalues turn vectors by far more than rounding."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -178,8 +152,8 @@ def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def whitening_of(gram: Tensor) -> Tensor:
-    """Returns R (m, r) with R R^T = K^-1 for a Gram matrix K (m, m): its eigenvectors divided by the roots of their
-    eigenvalues. Eigenvalues of which rounding, or errors of the kernel, leave no digits are left out."""
+    """Returns R (m, r) with R R^T = K^-1 for a Gram matrix K (m, m), without the eigenvalues of which rounding, or
+    errors of the kernel, leave no digits."""
     share, vectors = eigh(gram)
     kept = _without_errors(share) > _RANK * share[-1]
     return vectors[:, kept] / share[kept].sqrt()
@@ -199,7 +173,7 @@ class Normal:
 
     @staticmethod
     def of(gram: Tensor, outputs: int) -> Normal:
-        """Zero sums, for landmarks with this Gram matrix (m, m)."""
+        """Returns zero sums, for landmarks with this Gram matrix (m, m)."""
         whitening = whitening_of(gram)
         rank = whitening.shape[1]
         return Normal(whitening, gram.new_zeros(rank, rank), gram.new_zeros(rank, outputs))
@@ -214,10 +188,8 @@ class Normal:
     def solve(
         self, rows: Rows, targets: Targets, spectrum: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Regression, LeftOut]:
-        """The regression, with the noise that is best for some of the series that were added, and these left out.
-
-        `spectrum` is `eigh` of the precision, where it is known.
-        """
+        """Returns the regression, with the noise that is best for some of the series that were added, and these left
+        out; `spectrum` is `eigh` of the precision, where it is known."""
         share, vectors = eigh(self.precision) if spectrum is None else spectrum
         share = share.clamp_min(0.0)
         turned = vectors.T @ self.shift
@@ -299,11 +271,8 @@ _TEMPERATURES = tuple(2.0 ** (k / 2) for k in range(13))
 
 @dataclass(frozen=True)
 class Targets:
-    """y (n,): labels 0..classes-1, or numbers where `classes` is None; `weights` (n,) of series, on average 1.
-
-    `groups` (n,) are integers, the same for series that belong together and are left out together; None where every
-    series stands for itself.
-    """
+    """y (n,): labels 0..classes-1, or numbers where `classes` is None; `weights` (n,) are 1 on average, and series with
+    equal integers `groups` (n,) are left out together."""
 
     y: Tensor
     classes: int | None
@@ -325,17 +294,15 @@ class Targets:
         return Targets(self.y[rows], self.classes, weights, None if self.groups is None else self.groups[rows])
 
     def signs(self) -> Tensor:
-        """What is regressed on, (n, outputs) in float64: ±1 for every class, or the numbers."""
+        """Returns what is regressed on, (n, outputs) in float64: ±1 for every class, or the numbers."""
         if self.classes is None:
             return self.y.double()[:, None]
         return 2.0 * torch.nn.functional.one_hot(self.y.long(), self.classes).double() - 1.0
 
     def log_density(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, float]:
-        """log p (n,) of the targets for means (n, outputs) and variances of y (n,), and the prior of the temperature.
-
-        Of classes, a softmax of the means times the best of a few temperatures, of which one label in n + 2 is assumed
-        to be unpredictable: a few series all predicted right are no proof of certainty.
-        """
+        """Returns log p (n,) of the targets for means (n, outputs) and variances of y (n,), and the prior of the
+        temperature: of classes by a softmax at the best of a few temperatures, with one label in n + 2 unpredictable,
+        as few series predicted right prove no certainty."""
         n = len(self)
         if self.classes is None:
             squared = (self.y.double() - mean[:, 0]).square() / variance
@@ -350,5 +317,5 @@ class Targets:
         return logs[best], float(prior[best])
 
     def average(self, values: Tensor) -> Tensor:
-        """The mean over the series, the last axis, with their weights."""
+        """Returns the mean over the series, the last axis, with their weights."""
         return values.mean(-1) if self.weights is None else (values * self.weights).sum(-1) / self.weights.sum()

@@ -1,22 +1,5 @@
-r"""New series for a committee of views: the posterior of every member, updated in the span of its landmarks.
-
-With :math:`R R^T = K^{-1}` of the landmarks' Gram matrix, a member is a regression on the whitened features
-:math:`\phi(X) = R^T k_X`, whose posterior covariance at unit amplitude is :math:`\Sigma = I - G G^T`, :math:`G` being
-:math:`R^{-1} B` of its root. New series with features :math:`\Phi`, targets :math:`Y` and weights w change it by
-
-.. math:: S = \Phi \Sigma \Phi^T + \lambda W^{-1}, \qquad
-          \alpha \leftarrow \alpha + R \Sigma \Phi^T S^{-1} (Y - k_X \alpha), \qquad
-          B \leftarrow [B, \; R \Sigma \Phi^T L^{-T}], \quad S = L L^T.
-
-That is the regression on the same features of all series, old and new, at the noise of before: nothing old is needed
-but the landmarks. Noise, amplitude, weights of the members, link and recalibration stay as they are.
-
-Where all training series were landmarks, which counted :math:`w`, the start is known to all digits:
-:math:`\Sigma = (I + \Phi_Z^T W \Phi_Z / \lambda)^{-1}`. Of more series than landmarks it comes from the root,
-which above 512 landmarks is in float32 and leaves out directions that explain little: then the update is approximate.
-Directions of which less than 95 % was learned are taken from the root; in the others, where :math:`I - G G^T` is
-rounding, landmarks stand for all series, as a random sample does: :math:`\Phi^T \Phi \approx c \, \Phi_Z^T \Phi_Z`.
-"""
+"""New series for a committee of views: the posterior of every member, updated in the span of its landmarks
+(docs/design.md, The regression of a member)."""
 
 from __future__ import annotations
 
@@ -41,10 +24,7 @@ _LEARNED_SHARE = 0.95  # 1 - Sigma above which float32 does not tell what is lef
 @torch.no_grad()
 def updated(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> tuple[list[Member], list[Posterior]]:
     """Returns the members with the posterior of the series of a batch and their targets (n,) too, and these posteriors,
-    from which the next update goes on with all their digits.
-
-    Of classes, y are labels 0..classes-1. A series counts as one of its class did in the fit.
-    """
+    from which the next update goes on with all their digits."""
     weights = None if committee.class_weights is None else committee.class_weights[y.long()]
     targets = Targets(y, committee.classes, weights)
     if committee.posteriors is None:
@@ -69,10 +49,8 @@ def updated(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> tuple[li
 
 
 class Posterior:
-    """The posterior of a regression in whitened features; `whitening` is R (m, r) of the landmarks' kernel.
-
-    `mean` is alpha (m, outputs), `covariance` Sigma (r, r).
-    """
+    """The posterior of a regression in whitened features: `whitening` R (m, r), `mean` alpha (m, outputs) and
+    `covariance` Sigma (r, r)."""
 
     def __init__(self, before: Regression, whitening: Tensor) -> None:
         self.before, self.whitening = before, whitening
@@ -111,7 +89,7 @@ class Posterior:
             self.roots = [_narrowed(torch.cat(self.roots, dim=1))]
 
     def regression(self) -> Regression:
-        """The regression with all series added; its root is at most as wide as there are landmarks."""
+        """Returns the regression with all series added; its root is at most as wide as there are landmarks."""
         root = _narrowed(torch.cat(self.roots, dim=1))
         self.roots = [root]
         if not bool(torch.isfinite(self.mean).all()):
@@ -120,14 +98,14 @@ class Posterior:
 
 
 def _narrowed(root: Tensor) -> Tensor:
-    """A root (m, at most m) of the same B B^T: the triangle of the QR decomposition of B^T."""
+    """Returns a root (m, at most m) of the same B B^T: the triangle of the QR decomposition of B^T."""
     if root.shape[1] <= root.shape[0]:
         return root
     return torch.linalg.qr(root.T, mode="r").R.T.contiguous()
 
 
 def covariance_of(regression: Regression, whitening: Tensor) -> Tensor:
-    """Sigma (r, r) of a regression, positive semidefinite but for rounding; `whitening` is R (m, r)."""
+    """Returns Sigma (r, r) of a regression, positive semidefinite but for rounding; `whitening` is R (m, r)."""
     eye = torch.eye(whitening.shape[1], dtype=whitening.dtype, device=whitening.device)
     shares = 1 / whitening.square().sum(0)  # the eigenvalues s of K, whose eigenvectors are R s^(1/2)
     landmarks = whitening * shares

@@ -1,18 +1,5 @@
-r"""A committee on views without its landmark series: weights of features in place of weights of series.
-
-The kernel of a member on finite features is :math:`k(X, Z) = c_0 + \sum_p c_p \, \psi_p(X)^T \psi_p(Z)` over the parts
-p of its blocks, :math:`\psi_p` being features less their mean over the landmarks. So what a prediction needs is
-
-.. math:: \mu(X) = c_0 1^T \alpha + \sum_p \psi_p(X)^T W_p, \qquad W_p = c_p \, \psi_p(Z)^T \alpha,
-
-.. math:: v(X) = \sigma^2 \Big(c_0 + \sum_p c_p |\psi_p(X)|^2 - \Big|c_0 1^T B + \sum_p \psi_p(X)^T F_p\Big|^2\Big),
-          \qquad F_p = c_p \, \psi_p(Z)^T B,
-
-with :math:`\alpha` and the root B of `committee.regression`. F has a column for every direction in which the training
-series told something. Of directions that are too many to be kept, those that explain most of the variance of the
-landmarks are: without the others the variance is larger, never smaller. Powers of kernels, and kernels by the PDE, have
-no finite features.
-"""
+"""A committee on views without its landmark series: weights of features in place of weights of series (docs/design.md,
+The regression of a member)."""
 
 from __future__ import annotations
 
@@ -52,11 +39,8 @@ class PartWeights(Learned):
 
 @dataclass
 class FeatureWeights(Learned):
-    """The posterior of a member in the space of features.
-
-    `parts` are its weights by the numbers of the parts among those of all blocks; `constant` (outputs,) and `root` (r,)
-    are those of the constant kernel, c_0 1^T alpha and c_0 1^T B.
-    """
+    """The posterior of a member in the space of features: `parts` by their numbers among those of all blocks, and for
+    the constant kernel `constant` (outputs,), c_0 1^T alpha, and `root` (r,), c_0 1^T B."""
 
     parts: dict[int, PartWeights]
     constant: Tensor
@@ -105,12 +89,9 @@ def feature_latents(
 def without_series(
     committee: ViewCommittee, *, complete: bool, most_bytes: int = _BYTES
 ) -> tuple[ViewCommittee, Tensor]:
-    """Returns the committee without its series, whose weights and factors together have about `most_bytes`.
-
-    Also returns by how much larger the variances of its members are, (K, m), for series like the m landmarks that are
-    not among the training series; `complete`: whether these are the landmarks and no others. The members must have
-    power 1 and the blocks finite features.
-    """
+    """Returns the committee without its series, whose members have power 1 and about `most_bytes` of weights and
+    factors, and by how much larger the variances (K, m) of its members are for series like the m landmarks but not
+    among the training series; `complete`: whether all training series are landmarks."""
     blocks = [block for block in committee.blocks if isinstance(block, FeatureBlock)]
     if len(blocks) < len(committee.blocks) or any(member.recipe.power != 1 for member in committee.members):
         raise ValueError("kernels by the PDE and powers of kernels need the landmark series, and have no weight space")
@@ -141,8 +122,8 @@ def without_series(
 def _fewer_directions(
     member: Member, gram: Tensor, features: Sequence[Part], used: Mapping[int, float], most_bytes: int
 ) -> tuple[Tensor, bool]:
-    """B U (m, count), for the orthonormal U with which it explains most of the variance of the landmarks; and whether
-    there is room for weights in float64."""
+    """Returns B U (m, count), for the orthonormal U with which it explains most of the variance of the landmarks; and
+    whether there is room for weights in float64."""
     root, outputs = member.regression.root.double(), member.regression.alpha.shape[1]
     width = sum(features[number].values.shape[1] for number in used)
     exact = 8 * width * outputs <= min(_EXACT_BYTES, most_bytes // 2)
@@ -173,11 +154,9 @@ def _reduced(
 
 
 def _missing(member: Member, gram: Tensor, root: Tensor, complete: bool) -> Tensor:
-    """How much of the variance of series like the landmarks, (m,), directions would tell that are not kept.
-
-    Where all training series are landmarks, which a regression knows better than new ones, by cross-validation: with
-    K = V s V^T of the other folds, the columns of the root are V (s + noise)^(-1/2), those with the largest s kept.
-    """
+    """Returns how much of the variance (m,) of series like the landmarks the directions that are not kept would
+    explain, by cross-validation where all training series are landmarks, which a regression knows better than new
+    ones."""
     regression, count = member.regression, root.shape[1]
     if count == regression.root.shape[1]:
         return torch.zeros_like(gram[:, 0])

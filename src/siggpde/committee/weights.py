@@ -1,16 +1,5 @@
-r"""Weights of members from their leave-one-out log densities, and left-out predictions that had no part in choosing.
-
-A member's weight is the mean over Bayesian bootstraps of the series of :math:`\propto \exp(n \bar\ell_k / 4)`, where
-:math:`\bar\ell_k` is its bootstrapped mean log density: where few series decide, several members share the weight. (Yao
-et al. 2018 call it pseudo-BMA+; the factor 1/4 is for series that are alike and members that were chosen by them.)
-Leave-one-out flatters a view where series come in pairs that only this view sees as alike. So three tenths of the
-weight go to the best members of all families of views, in proportion to :math:`\exp(\min(n, 50) \bar\ell_k / 4)`.
-
-For the series that chose noise, members and weights the leave-one-out predictions of these flatter too: on labels that
-mean nothing, thirty members at fifteen noise levels find something that looks like a rule. So the series are split into
-folds: noise and weights chosen by the others predict those of a fold, each still left out of the regressions
-themselves. Link and recalibration, which decide how sure predictions are, are fitted to these.
-"""
+"""Weights of members, and left-out predictions that had no part in choosing them (docs/design.md, Weights and
+Nesting)."""
 
 from __future__ import annotations
 
@@ -36,14 +25,8 @@ def bootstrap_weights(
     seed: int = 0,
     groups: Tensor | None = None,
 ) -> Tensor:
-    """Weights (K,) that sum to 1, at most `most` of them not zero, from log densities (K, n) of left-out series.
-
-    `families` are those of the members; None hedges nothing. Series of one of the `groups` (n,) are drawn together.
-
-    Examples:
-        >>> bootstrap_weights(torch.tensor([[-0.1] * 50, [-0.5] * 50]).double()).round(decimals=3)
-        tensor([1., 0.], dtype=torch.float64)
-    """
+    """Returns weights (K,) that sum to 1, at most `most` of them not zero, from log densities (K, n) of left-out
+    series, hedged over the `families` of the members; series of one of the `groups` (n,) are drawn together."""
     n = log_densities.shape[1]
     random = torch.Generator().manual_seed(seed)
     together = torch.arange(n) if groups is None else groups.cpu().unique(return_inverse=True)[1]
@@ -77,8 +60,8 @@ _FOLDS = 5
 
 @dataclass(frozen=True)
 class Fold:
-    """Left-out predictions of some series, at `rows` (n,), by the choice of the others: means (K, n, outputs) and
-    variances (K, n) of latents, variances of the noise of numbers (K,), and weights of the K members."""
+    """Left-out predictions of the series at `rows` (n,), by what the others chose: means (K, n, outputs) and variances
+    (K, n) of latents, variances of the noise of numbers and weights of the members, (K,)."""
 
     rows: Tensor
     means: Tensor
@@ -90,7 +73,7 @@ class Fold:
 def nested_folds(
     results: Sequence[LeftOut], targets: Targets, weigh: Callable[[Tensor, Targets], Tensor], seed: int = 0
 ) -> list[Fold]:
-    """The folds, of all candidates' leave-one-out predictions; `weigh` makes weights (K,) of log densities (K, n)."""
+    """Returns the folds from all candidates' leave-one-out predictions; `weigh` takes log densities (K, n)."""
     numbers = fold_numbers(targets, seed)
     folds = []
     for number in numbers.unique():
@@ -117,7 +100,7 @@ def nested_folds(
 
 
 def fold_numbers(targets: Targets, seed: int = 0) -> Tensor:
-    """The fold (n,) of every series, drawn evenly from the classes, or whole groups at random."""
+    """Returns the fold (n,) of every series, drawn evenly from the classes, or whole groups at random."""
     random = torch.Generator().manual_seed(seed)
     if targets.groups is not None:
         _, inverse = targets.groups.cpu().unique(return_inverse=True)
