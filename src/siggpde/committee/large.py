@@ -210,8 +210,7 @@ class Chosen:
 
 
 def choose_landmarks(batch: SeriesBatch, count: int, seed: int, shard: Shard, groups: Tensor | None = None) -> Chosen:
-    """Chooses at most `count` landmarks among the series of all ranks; `batch` are those of this one, `groups` of
-    all."""
+    """Chooses at most `count` landmarks of all ranks; `batch` are the series of this rank, `groups` (n,) of all."""
     order = _order(batch, shard)
     if shard.total > min(count, COMPARED):
         order = order[torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))]

@@ -52,8 +52,10 @@ class ClassLink(Learned):
 
 
 def _chances(mixing: Tensor, offset: Tensor, mean: Tensor, excess: Tensor) -> Tensor:
-    """Returns p_k ∝ 1 / sum_i exp((l_i - l_k) / sqrt(1 + pi/8 w g_ki)), g_ki = (A_k - A_i) C (A_k - A_i)^T, with C_kk = 1
-    and C_ki = -1 / (c - 1), since the latents of a series sum to a known number; (n, classes)."""
+    """Returns p_k ∝ 1 / sum_i exp((l_i - l_k) / sqrt(1 + pi/8 w g_ki)), (n, classes), from mean latents and w (n,).
+
+    g_ki = (A_k - A_i) C (A_k - A_i)^T with C_kk = 1 and C_ki = -1 / (c - 1), for the sum of all latents is known.
+    """
     logits = mean @ mixing.T + offset
     if not bool((excess > 0).any()):
         return torch.softmax(logits, dim=1)
