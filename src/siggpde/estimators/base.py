@@ -123,10 +123,7 @@ class SeriesEstimator:
         classes: int | None = None,
         class_weight: tuple[float, ...] | None = None,
     ) -> dict[str, Any]:
-        """The attributes of a fitted estimator, by name; the estimator itself is not changed.
-
-        X are the series of this rank, y the targets of all ranks, and `info` what else is known of all their series.
-        """
+        """The attributes of a fitted estimator by name; X are series of this rank, y and `info` are of all ranks."""
         from siggpde.estimators.settings import fit_settings, preparation_of  # noqa: PLC0415 - predictions need none
 
         started = time.perf_counter()
@@ -215,8 +212,7 @@ class SeriesEstimator:
         return batch.to(self.committee_.device)
 
     def _threads(self, batch: SeriesBatch) -> AbstractContextManager[None]:
-        """The threads for a look at these series; the landmarks, of which there are at most `n_series_`, are looked at
-        too."""
+        """The threads for these series and the landmarks, of which there are at most `n_series_`."""
         return threads(self.n_jobs, max(len(batch), self.n_series_))
 
     def to(self, device: str | torch.device) -> Any:
@@ -242,11 +238,9 @@ class SeriesEstimator:
             raise NotFittedError(f"this {type(self).__name__} has not been fitted yet; call fit first")
 
     def _fit(self, X: Any, y: Any) -> Any:
-        """What the `fit` of aeon's base classes calls."""
         return self.fit(X, y)  # pyright: ignore[reportAttributeAccessIssue]
 
     def _predict(self, X: Any) -> np.ndarray:
-        """What the `predict` of aeon's base classes calls."""
         return self.predict(X)  # pyright: ignore[reportAttributeAccessIssue]
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -279,7 +273,7 @@ class SeriesEstimator:
         top : int
             How many single features are listed.
         y : array (n_cases,), optional
-            Targets of X. Effects tell each class apart from the others by these, or without them by what is predicted.
+            Targets of X, by which effects tell each class apart from the others; without them by predictions.
         regions : int
             Number of time regions.
 
@@ -339,13 +333,11 @@ class SeriesEstimator:
         background : series, optional
             Some training series: words and segments then contribute by their difference from the mean over these.
         segments : int
-            Segments in time. Contributions of segments and channels take about 500 predictions for every series; 0
-            leaves them out.
+            Segments in time, which take about 500 predictions for every series; 0 leaves them out.
         permutations : int, optional
             Orders of segments and channels over which contributions are averaged (`siggpde.explain.shapley`).
         uncertainty : bool
-            Whether contributions of segments have standard deviations under the posterior, which take most of the time
-            where permutations are few.
+            Whether contributions of segments have standard deviations, which take most of the time of few permutations.
         random_state : int, RandomState or Generator, optional
             Seed of the permutations.
 
@@ -376,8 +368,7 @@ class SeriesEstimator:
         ----------
         x : array (n_channels, n_timepoints) or (1, n_channels, n_timepoints)
         target : label, number or pair of numbers, optional
-            The label that is to be predicted, by default the runner-up; for numbers a pair (low, high), or one number
-            that the prediction is to reach.
+            The label to predict, by default the runner-up; of numbers a pair (low, high), or one that is to be reached.
         donors : series, optional
             Series from which new values are taken, by default training series; a model that keeps none needs them.
         plausible : float

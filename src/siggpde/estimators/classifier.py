@@ -202,11 +202,8 @@ class SeriesClassifier(SeriesEstimator):
         return (chances, spread) if return_std else chances
 
     def predict_with_novelty(self, X: Any) -> tuple[np.ndarray, SeriesNovelty | None]:
-        """Returns probabilities (n_cases, n_classes), and how new the series are, from one look at them; it never
-        warns.
-
-        The p-values are not joined to the training series, as those of `novelty` are: that would take a second look.
-        """
+        """Returns probabilities (n_cases, n_classes) and how new the series are, from one look at them, without
+        warnings; unlike those of `novelty`, the p-values are not joined to the training series."""
         batch = self._batch(X)
         with self._threads(batch):
             prediction = self.committee_.predict(batch)

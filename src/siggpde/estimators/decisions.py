@@ -1,9 +1,4 @@
-r"""What to make of predictions: sets of classes, intervals, and decisions of least expected cost.
-
-With probabilities p of the true class and costs :math:`C_{td}` of deciding d where t is true, a decision costs
-:math:`\sum_t p_t C_{td}` on average. The one that costs least is taken, or none where even that costs more than
-`reject_cost`, what it costs to leave a series to somebody else.
-"""
+"""What to make of predictions: sets of classes, intervals, and decisions of least expected cost."""
 
 from __future__ import annotations
 
@@ -25,12 +20,9 @@ def check_level(level: Any) -> float:
 def least_cost(
     probabilities: np.ndarray, classes: np.ndarray, costs: Any = None, reject_cost: float | None = None
 ) -> np.ndarray:
-    """The label (n,) of least expected cost for probabilities (n, classes).
-
-    `costs` (classes, classes) are those of deciding the column where the row is true, both in the order of `classes`;
-    None is 0 for right and 1 for wrong. Where every decision costs more than `reject_cost` the answer is "don't know"
-    for labels that are strings, and None, in an array of objects, for others.
-    """
+    """The label (n,) with the least cost sum_t p_t C_td for probabilities p (n, classes) and costs C (classes,
+    classes), by default 0 for right and 1 for wrong. Where all costs are above `reject_cost` it is "don't know" for
+    labels that are strings, and None, in an array of objects, for others."""
     matrix = 1.0 - np.eye(len(classes)) if costs is None else check_costs(costs, classes)
     expected = probabilities @ matrix
     decided = classes[expected.argmin(axis=1)]

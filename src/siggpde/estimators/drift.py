@@ -1,16 +1,7 @@
-r"""Whether two sets of series come from one source: `drift`, a two-sample test with the signature kernel.
+"""Whether two sets of series come from one source: `drift`, a two-sample test with the signature kernel.
 
-The statistic is the squared distance of the mean signatures of the two sets, the maximum mean discrepancy, without
-bias. With the normalised signature kernel k, reference series :math:`X_1, \dots, X_n` and new ones
-:math:`Y_1, \dots, Y_m`,
-
-.. math:: M = \frac{1}{n (n - 1)} \sum_{i \ne j} k(X_i, X_j) + \frac{1}{m (m - 1)} \sum_{i \ne j} k(Y_i, Y_j)
-          - \frac{2}{n m} \sum_{i, j} k(X_i, Y_j).
-
-If all series come from one source, any n of them are equally likely to be the reference. So M is compared with that of
-random permutations, :math:`p = (1 + \#\{M_\pi \ge M\}) / (1 + \text{permutations})`. This p is exact, whatever the
-source, because k does not know the sets: means, spreads, path lengths and the fillings of channels without a value are
-learned from both sets together.
+The p-value (1 + #{M_pi >= M}) / (1 + permutations) of the MMD² M is exact, whatever the source, because k does not know
+the sets: means, spreads, path lengths and the fillings of empty channels are learned from both sets together.
 """
 
 from __future__ import annotations
@@ -129,7 +120,8 @@ def drift(
 
 
 def mmd(gram: Tensor, new: Tensor) -> Tensor:
-    """Returns the unbiased MMD² (P,) for a kernel (N, N) and P choices (P, N), bool, of the new series."""
+    """The unbiased MMD² (P,) for a kernel (N, N) and P choices (P, N), bool, of the new series: the mean of k(X_i, X_j)
+    and that of k(Y_i, Y_j), both over i != j, less twice the mean of k(X_i, Y_j)."""
     ones = new.to(gram)
     zeros = 1 - ones
     diagonal = gram.diagonal()
@@ -143,10 +135,8 @@ def mmd(gram: Tensor, new: Tensor) -> Tensor:
 
 
 def signature_gram(batch: SeriesBatch) -> Tensor:
-    """Returns the normalised signature kernel (N, N) of series with times, learned from these series alone.
-
-    Paths have a base point, a median length of 6 and at most 64 points.
-    """
+    """The normalised signature kernel (N, N) of series with times, learned from these series alone: paths have a base
+    point, a median length of 6 and at most 64 points."""
     standard = Standard.fit(batch)(batch)
     short = pool(standard, _POINTS)
     transform = PathTransform(PathOptions(base_point=True)).fit(short)

@@ -25,10 +25,8 @@ def load(
     """The estimator saved in a folder, on a device; on the one it was on, predictions are bitwise those it made.
 
     Nothing in the folder is executed. A folder that is damaged, was changed, or was written by a newer version raises
-    `siggpde.persistence.ModelFileError`. Transformers of your own (`views=[("rocket", transformer)]`) are not saved
-    with a model: `transformers` gives the fitted ones by the names of their views.
-
-    The first prediction of a model takes longer than the next ones, for it looks at the landmark series first.
+    `siggpde.persistence.ModelFileError`. Transformers of your own (`views=[("rocket", transformer)]`) are not saved:
+    `transformers` gives the fitted ones by the names of their views. The first prediction takes longer than the next.
     """
     from siggpde.estimators.siggp import SigGPClassifier, SigGPRegressor  # noqa: PLC0415 - the bases take long to import
 

@@ -1,9 +1,4 @@
-"""`method="paper"`: SigGPDE as published, one model behind the estimators' interface.
-
-Time and the standardised channels are the path. The covariance is the untruncated signature kernel, whose diagonal and
-gradients come from its PDE, with learned channel scales and amplitude. The first M words are the inducing variables and
-three phases of Nadam train everything. C_uu = I: nothing is inverted or factorised, in training or in prediction.
-"""
+"""`method="paper"`: SigGPDE as published, one model behind the estimators' interface."""
 
 from __future__ import annotations
 
@@ -53,11 +48,8 @@ _MAX_FLOAT64_BYTES = 2**31  # of the features of all series; above, they are flo
 def fit_by_the_paper(
     batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, info: SampleInfo, shard: Shard
 ) -> PaperModel:
-    """The fitted model. y: labels 0..classes-1, or numbers for None.
-
-    `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all. Validation leaves
-    out whole groups; weights of series, on average 1, count in training and in validation scores.
-    """
+    """The fitted model of series of this rank's `shard`, padded as those of all, and of the targets y of all: labels
+    0..classes-1, or numbers for None. Validation leaves out whole groups, and counts the weights of series."""
     transform = PathTransform(settings.options or PAPER_PATH).fit(batch, ranks=shard.ranks)
     paths = transform.paths(batch)
     model = paper_model(paths, paper_likelihood(settings, classes), settings, shard)
@@ -121,11 +113,9 @@ def paper_likelihood(settings: FitSettings, classes: int | None) -> Likelihood:
 
 @torch.no_grad()
 def starting_scales(paths: SeriesBatch, shard: Shard) -> Tensor:
-    """Scales theta (channels,) that training starts from.
+    """Scales theta (channels,) that training starts from: 1 / sqrt(2 d) for d channels of unit spread.
 
-    1 / sqrt(2 d) for d channels of unit spread: two points then have mean squared distance 1. Where k(X, X) of one of
-    up to 200 series is above e^10, as for long or rough series, all scales are lowered until none is: k grows
-    exponentially in the length of a path.
+    They are lowered until k(X, X), which grows exponentially in the length of a path, is at most e^10 for 200 series.
     """
     channels = paths.channels
     theta = torch.full((channels,), (2 * channels) ** -0.5, dtype=torch.float64)
@@ -154,20 +144,8 @@ def _split_by_groups(groups: Tensor, seed: int) -> tuple[list[int], list[int]]:
 class PaperModel(Committee):
     """A `SignatureGP` and the transform that makes its paths; it is its own only member.
 
-    Attributes
-    ----------
-    transform
-        How paths are made of series.
-    model
-        The Gaussian process.
-    settings
-        What it was fitted with: the method, the options of paths, the number of words.
-    score
-        The validation NLPP, None where there were no validation series.
-    history
-        What happened in training; None for a model that was loaded.
-    recalibration, sharpness
-        Of models saved by early versions: a correction of the tails of numbers, and the power of class probabilities.
+    `score` is the validation NLPP, `history` None for a loaded model. Models saved by early versions have a
+    `recalibration` of the tails of numbers, and a `sharpness`, the power of class probabilities.
     """
 
     method: ClassVar[str] = "paper"
@@ -279,8 +257,7 @@ class PaperModel(Committee):
 
 @dataclass
 class PaperPrediction:
-    """What the paper's model says of n series: mean and variance of the latents, two (n, latents), and the scores of
-    novelty, None where they are not known."""
+    """Mean and variance of the latents of n series, two (n, latents), and their scores of novelty or None."""
 
     committee: PaperModel
     mean: Tensor

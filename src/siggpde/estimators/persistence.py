@@ -1,8 +1,4 @@
-"""Estimators as folders, written by `estimator.save(path)` and read by `siggpde.load(path)`.
-
-The folder has the tensors of every member, a manifest with everything else (format, settings, preparation, labels,
-views or words, versions, the fingerprint of the training data) and a card for people. Reading executes nothing.
-"""
+"""Estimators as folders: the tensors of every member, a manifest with everything else, and a card for people."""
 
 from __future__ import annotations
 
@@ -147,10 +143,7 @@ def _committee(
 
 
 def _to_plain(value: Any) -> Any:
-    """A setting as JSON can hold it; None for a random generator, which has no such form.
-
-    Of a view of the user's own, (name, transformer), only the name is written.
-    """
+    """A setting as JSON can hold it; None for a random generator, and of a user's own view only the name."""
     if isinstance(value, PathOptions | Spectrogram):
         return {type(value).__name__: asdict(value)}
     if isinstance(value, Mapping):

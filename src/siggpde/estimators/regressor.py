@@ -155,11 +155,8 @@ class SeriesRegressor(SeriesEstimator):
     def predict_with_novelty(
         self, X: Any, level: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, SeriesNovelty | None]:
-        """Returns means and standard deviations (n_cases,), intervals (n_cases, 2) that hold y with probability
-        `level`, and how new the series are, from one look at them; it never warns.
-
-        The p-values are not joined to the training series, as those of `novelty` are: that would take a second look.
-        """
+        """Returns means and standard deviations (n_cases,), intervals (n_cases, 2) and how new the series are, from one
+        look and without warnings; unlike those of `novelty`, the p-values are not joined to the training series."""
         batch = self._batch(X)
         ends = [(1 - level) / 2, (1 + level) / 2]
         with self._threads(batch):

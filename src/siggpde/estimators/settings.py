@@ -63,8 +63,7 @@ def seed_of(random_state: Any) -> int:
 
 
 def at_least(name: str, value: Any, minimum: int, automatic: int | None = None) -> int:
-    """Returns the value, an integer of Python or numpy that is not below the minimum; for "auto" `automatic`, if
-    given."""
+    """The value, an integer of Python or numpy that is not below the minimum; for "auto" `automatic`, if given."""
     if automatic is not None and isinstance(value, str) and value == "auto":
         return automatic
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
@@ -74,8 +73,7 @@ def at_least(name: str, value: Any, minimum: int, automatic: int | None = None) 
 
 
 def optional_folder(name: str, given: Any) -> Path | None:
-    """Returns the path of a folder, which need not exist yet, or None; a file is refused here and not after hours of
-    a fit."""
+    """The path of a folder that need not exist, or None; a file is refused here and not after hours of a fit."""
     if given is None:
         return None
     if not isinstance(given, str | os.PathLike):
@@ -119,10 +117,7 @@ def input_device(X: Any) -> torch.device:
 
 
 def usable_device(device: Any) -> torch.device:
-    """The device of a name, with its index such as "cuda:0"; a ValueError where float64 cannot be computed on it.
-
-    Where `torchrun` started several processes, "cuda" is the GPU with the index LOCAL_RANK.
-    """
+    """The device of a name, with its index; under `torchrun` "cuda" is that of LOCAL_RANK. It must have float64."""
     if not isinstance(device, str | torch.device):
         raise ValueError(
             f"device must be 'auto' or a device of torch such as 'cpu', 'cuda' or 'cuda:1', got {device!r}"
@@ -152,8 +147,7 @@ def threads(n_jobs: Any, series: int | None = None) -> Iterator[None]:
 
 
 def channel_attributes(X: Any, channels: int, names: Any) -> dict[str, Any]:
-    """Returns the fitted attributes that describe the channels of X; `names` is the setting `channel_names`, which
-    is checked."""
+    """The fitted attributes that describe the channels of X, after checking the setting `channel_names`, `names`."""
     if names is None:
         names = [f"channel {i}" for i in range(channels)]
     if isinstance(names, str | bytes) or not hasattr(names, "__len__"):
@@ -277,8 +271,7 @@ def _check_paper_settings(likelihood: str, members: Any) -> None:
 def chosen_views(views: Any, keep_series: bool = True) -> tuple[tuple[str, ...], tuple[View, ...]]:
     """The setting `views` checked: kinds of our own views, and those of transformers.
 
-    "auto" stands for all kinds; a list has kinds and pairs (name, transformer). Kinds that need the training series may
-    not be named where these are not kept, and "auto" leaves them out.
+    "auto" leaves out the kinds that need the training series where these are not kept, and they may not be named.
     """
     listed = [views] if isinstance(views, str) else views
     if not isinstance(listed, Sequence) or not listed:

@@ -1,7 +1,5 @@
-"""SigGPClassifier and SigGPRegressor: the estimators on the bases of aeon where it is installed, else scikit-learn's.
-
-These bases take a second or two to import. `siggpde predict` needs none of them: it takes the classes without them.
-"""
+"""SigGPClassifier and SigGPRegressor on the bases of aeon where it is installed, else scikit-learn's, which take a
+second or two to import; `siggpde predict` takes the classes without them."""
 
 from __future__ import annotations
 
@@ -104,17 +102,15 @@ class SigGPClassifier(SeriesClassifier, BaseClassifier):
     preparation_ : siggpde.series.Preparation
         How X becomes series without gaps.
     n_channels_ : int
-        Channels of X.
     channel_names_ : tuple of str
-        Their names, "channel 0" and so on unless `channel_names` was given.
+        "channel 0" and so on unless `channel_names` was given.
     length_range_ : tuple of int
         Points of the shortest and of the longest series of `fit` and `partial_fit`.
     n_series_ : int
         Series of `fit` and `partial_fit`.
     n_groups_ : int or None
-        Groups of `fit`; None where none were given.
     n_iter_ : int
-        Iterations; 1 for the closed form.
+        1 for the closed form.
     n_features_in_ : int
         Columns of X, where it was a 2-D array.
     tried_ : tuple of list
@@ -163,21 +159,16 @@ class SigGPRegressor(SeriesRegressor, BaseRegressor):
         "auto" is "gaussian", which method="views" has in closed form. With method="paper" also "student_t" for
         outliers and "poisson" for counts.
     views : "auto" or list
-        Kinds of views, of "linear", "path", "kernel", "lifted", "windows" and "spectrum", and pairs
-        (name, transformer), where the transformer has `fit` and `transform` from series (n_cases, n_channels,
-        n_timepoints) to features (n_cases, n_features). "auto", alone or in the list, stands for all kinds.
+        Of "linear", "path", "kernel", "lifted", "windows", "spectrum" and pairs (name, transformer); see
+        `SigGPClassifier`. "auto", alone or in the list, stands for all kinds.
     members : int or "auto"
-        Largest number of Gaussian processes that are averaged. "auto" is eight, or five where only then all series can
-        be landmarks of a small model; method="paper" has one.
+        Largest number of Gaussian processes that are averaged, at most eight for "auto"; method="paper" has one.
     n_features : int or "auto"
-        With method="paper" the number of words, 500 for "auto". With method="views" a bound on the words of a view of
-        paths, which are never more than 800.
+        With method="paper" the number of words, 500 for "auto"; with method="views" a bound on the words of a view.
     transforms : "auto", siggpde.series.PathOptions or dict
-        How series become paths; a dictionary has fields of `PathOptions`. "auto" is several ways, each a view, or time
-        and the channels with method="paper".
+        How series become paths; "auto" is several ways, each a view, or time and the channels with method="paper".
     time_channel : int, optional
-        The channel of X that holds time stamps. Views of paths and kernels follow them; views of windows and of the
-        spectrum go by the order of points, so resample series whose steps differ much.
+        The channel of X that holds time stamps; views of windows and of the spectrum go by the order of points.
     mask : bool
         Whether each channel gets another one, which is 1 where the channel was observed and 0 in gaps.
     max_points : int or None
@@ -189,8 +180,7 @@ class SigGPRegressor(SeriesRegressor, BaseRegressor):
     max_iter : int or "auto"
         Iterations of each of the three phases of method="paper"; "auto" is 5000.
     time_limit : float, optional
-        Seconds that `fit` takes at most, about: views, landmarks and members, or the rest of the phases of
-        method="paper", are left out for which there is no time.
+        Seconds that `fit` takes at most, about: what there is no time for is left out.
     random_state : int, RandomState or Generator, optional
         Seed; None is 0, so that runs repeat.
     n_jobs : int or None
@@ -201,15 +191,13 @@ class SigGPRegressor(SeriesRegressor, BaseRegressor):
         Where to compute, such as "cuda"; "auto" is the device of X where it is a tensor, otherwise the CPU.
     dtype : {"auto", "float64", "float32"}
         Of method="paper"; "auto" is float32 for very many series only.
-    checkpoint : path, optional
-        With method="paper", the folder that keeps the state of a fit under way; method="views" keeps none.
+    checkpoint, cache_dir : path, optional
+        With method="paper", folders for the state of a fit under way, and for signatures of these series.
     resume : bool
-        Whether `fit` goes on from `checkpoint`. A fit of method="views" always starts from the beginning.
-    cache_dir : path, optional
-        With method="paper", the folder that keeps signatures for the next fit of the same series.
+        Whether `fit` with method="paper" goes on from `checkpoint`.
     keep_series : bool
-        Whether the fitted model may contain training series, the landmarks. False leaves out the views "kernel" and
-        "lifted", and variances may be a little larger. Models of method="paper" never contain series.
+        Whether the fitted model may contain training series, the landmarks, which method="paper" never does. False
+        leaves out the views "kernel" and "lifted", and variances may be a little larger.
 
     Attributes
     ----------
@@ -220,17 +208,15 @@ class SigGPRegressor(SeriesRegressor, BaseRegressor):
     preparation_ : siggpde.series.Preparation
         How X becomes series without gaps.
     n_channels_ : int
-        Channels of X.
     channel_names_ : tuple of str
-        Their names, "channel 0" and so on unless `channel_names` was given.
+        "channel 0" and so on unless `channel_names` was given.
     length_range_ : tuple of int
         Points of the shortest and of the longest series of `fit` and `partial_fit`.
     n_series_ : int
         Series of `fit` and `partial_fit`.
     n_groups_ : int or None
-        Groups of `fit`; None where none were given.
     n_iter_ : int
-        Iterations; 1 for the closed form.
+        1 for the closed form.
     n_features_in_ : int
         Columns of X, where it was a 2-D array.
     tried_ : tuple of list

@@ -18,8 +18,7 @@ _LARGEST = 1e150
 
 
 def check_labels(y: Any) -> np.ndarray:
-    """Returns the labels (n,) of classes; a ValueError says where there are none, or some are missing or numbers of
-    a regression."""
+    """The labels (n,) of classes; a ValueError where there are none, or some are missing or numbers of a regression."""
     from sklearn.utils.multiclass import check_classification_targets  # noqa: PLC0415 - predictions need none
 
     values = _targets(y)
@@ -33,8 +32,7 @@ def check_labels(y: Any) -> np.ndarray:
 
 
 def class_indices(labels: np.ndarray, classes: np.ndarray, name: str = "y") -> Tensor:
-    """Returns the index (n,) of every label among the classes, int64; a ValueError names labels that are not among
-    them.
+    """The index (n,) of every label among the classes, int64; a ValueError names labels that are not among them.
 
     Labels of another type that are written like the classes, such as "1" and 1, are these classes.
     """
@@ -56,8 +54,7 @@ def class_attributes(classes: np.ndarray) -> dict[str, Any]:
 
 
 def class_weights(class_weight: Any, classes: np.ndarray, indices: np.ndarray) -> tuple[float, ...] | None:
-    """Returns the weights of the classes by the setting `class_weight`; `indices` (n,) are the classes of the
-    series."""
+    """The weights of the classes by the setting `class_weight`; `indices` (n,) are the classes of the series."""
     if class_weight is None:
         return None
     if isinstance(class_weight, str) and class_weight == "balanced":
@@ -133,17 +130,9 @@ def _check_finite(values: np.ndarray) -> None:
 
 
 def as_classes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Returns labels (n,) in the type of the classes where they are written like one of them, and others as they are.
+    """Labels (n,) in the type of the classes where they are written like one of them, and others as they are.
 
     Nothing is converted if two classes would be the same, such as "1" and "1.0".
-
-    Examples:
-        >>> as_classes(np.array(["1", "2.0"]), np.array([1, 2]))
-        array([1, 2])
-        >>> as_classes(np.array([1.0, 10.0]), np.array(["1", "10", "x"]))
-        array(['1', '10'], dtype='<U2')
-        >>> as_classes(np.array(["1", "3"]), np.array([1, 2])).tolist()
-        [1, '3']
     """
     if labels.dtype.kind == classes.dtype.kind and set(labels.tolist()) <= set(classes.tolist()):
         return labels
@@ -173,8 +162,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class SampleInfo:
-    """What is known of the series of all ranks in addition to their targets: `groups` (n,), integers, and `weights`
-    (n,), 1 on average; None where none are given."""
+    """`groups` (n,), integers, and `weights` (n,), 1 on average, of the series of all ranks; None where not given."""
 
     groups: Tensor | None = None
     weights: Tensor | None = None

@@ -21,10 +21,8 @@ log = logging.getLogger(__name__)
 def fit_by_views(
     batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, info: SampleInfo, shard: Shard
 ) -> ViewCommittee:
-    """The committee of views, in weight space where no series may be kept. y: labels 0..classes-1, or numbers for None.
-
-    `batch` are the series of this rank's `shard`, padded as those of all; y are the targets of all.
-    """
+    """The committee of views of series of this rank's `shard`, padded as those of all, and of the targets y of all:
+    labels 0..classes-1, or numbers for None; in weight space where no series may be kept."""
     if settings.cache_dir is not None:
         log.info("cache_dir is not used: method='views' keeps no signatures")
     if settings.checkpoint is not None:

@@ -1,8 +1,7 @@
 """A model folder: `model.json`, one safetensors file named after its hash, and a README.md for people.
 
-The order of writing makes it safe against crashes: a new data file gets a new name, so the old model stays whole; then
-model.json is replaced atomically, and from that moment the folder holds the new model; last, data files that the
-manifest does not name are removed. Whenever the writer is stopped, one whole model can be loaded.
+A new data file has a new name, then model.json is replaced atomically, and last the data files that it does not name
+are removed. So whenever the writer is stopped, one whole model can be loaded.
 """
 
 from __future__ import annotations
@@ -50,15 +49,7 @@ def write_folder(
 ) -> None:
     """Saves tensors, metadata (plain values that JSON can hold) and the card (Markdown) as the model folder `path`.
 
-    A model that is there already is replaced only with `force=True`, and then whole or not at all: after a crash at any
-    moment the old or the new one can be loaded. A folder with anything else in it is never written to.
-
-    Examples:
-        >>> import tempfile
-        >>> path = tempfile.mkdtemp()
-        >>> write_folder(path, {"mean": torch.zeros(2)}, {"labels": ["a", "b"]}, "# A model")
-        >>> read_folder(path)
-        ({'mean': tensor([0., 0.])}, {'labels': ['a', 'b']})
+    A model that is there is replaced only with `force=True`; a folder with anything else in it is never written to.
     """
     data = _pack(tensors)
     digest = hashlib.sha256(data).hexdigest()

@@ -1,8 +1,5 @@
-"""The manifest of a model folder, `model.json`: what was saved, by which versions, and the hashes of its files.
-
-It also holds a hash of its own content, so that a label or a number that was changed later is noticed. The hash is of
-the values, not of the bytes: spaces and line ends may change.
-"""
+"""The manifest of a model folder, `model.json`: what was saved, by which versions, and the hashes of its files and of
+its own values, so that spaces and line ends may change, but no label or number."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """The schema of a saved estimator: settings, what it knows of its series, their preparation, and its committee.
 
-A committee of views has blocks of every kind, members, a link of classes, and what it knows of novelty; a model of
-`method="paper"` has a transform of series to paths and a Gaussian process. Sizes are bounded before
-anything of that size is made: there are as many `classes` as labels, and few quadrature points.
+Sizes are bounded before anything of that size is made.
 """
 
 from __future__ import annotations
@@ -525,8 +523,7 @@ def _prepared(state: Any, at: Place) -> None:
 
 
 def check_model(state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Raises a `SchemaError` for the entries of a manifest, with the tensors that they refer to, and for the other
-    `tensors`, if they cannot be those of a model."""
+    """Raises a `SchemaError` for entries of a manifest, their tensors, or other `tensors` that no model can have."""
     place, classes, views = Place("model"), state.get("estimator") == "SigGPClassifier", "committee" in state
     labels = also({"dtype": str, "values": list_of(plain, least=2, size="classes")}, _memory)
     schema = {

@@ -1,8 +1,6 @@
 """A SignatureGP as tensors and plain settings, and back, so that its predictions are bitwise the same.
 
-Tensors have the names of the model's state: `kernel.log_theta`, `variational.root` and so on. Words are two tensors,
-their letters one after the other and their lengths. Products of matrices round differently when a matrix is stored
-by columns instead of rows, so the settings also hold the memory layout of every tensor (`layouts`).
+Settings hold the memory layout of every tensor too (`layouts`), on which the rounding of matrix products depends.
 """
 
 from __future__ import annotations
@@ -29,18 +27,10 @@ _FIX = "save the model again"
 
 
 def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the settings (ready for JSON) from which `model_from_state` makes the model again.
+    """The tensors, by the names of the model's state, and the settings (ready for JSON) for `model_from_state`.
 
-    The tensors share memory with the model where they can: write them before training goes on.
-
-    Examples:
-        >>> from siggpde.gp.likelihoods import Gaussian
-        >>> model = SignatureGP(SignatureKernel(2), OrthogonalSignatureFeatures(2, 3), Gaussian(0.1))
-        >>> tensors, settings = model_state(model)
-        >>> tensors["features.words.letters"], tensors["features.words.lengths"]  # (), (0,), (1,)
-        (tensor([0, 1]), tensor([0, 1, 1]))
-        >>> model_from_state(tensors, settings).features.words
-        [(), (0,), (1,)]
+    Words are their letters one after the other, and their lengths. Tensors share memory with the model where they can:
+    write them before training goes on.
     """
     kernel, features = model.kernel, model.features
     for module, kind in ((model, SignatureGP), (kernel, SignatureKernel), (features, OrthogonalSignatureFeatures)):

@@ -1,8 +1,7 @@
 """Nested state, dictionaries and lists with tensors in them, as plain values beside a flat set of named tensors.
 
-A tensor becomes ``{"tensor": name}``, named after its place such as ``blocks.0.scaler.3.mean``. Products of matrices
-round differently when a matrix is stored by columns instead of rows, so the order of its axes in memory is kept too
-where it is not that of the axes. All other values are exact in JSON, floats as well.
+A tensor becomes ``{"tensor": name}``, named after its place such as ``blocks.0.scaler.3.mean``, and with its order of
+axes in memory if it is another one, on which the rounding of matrix products depends.
 """
 
 from __future__ import annotations
@@ -18,16 +17,7 @@ _REFERENCE = "tensor"
 
 
 def flatten_state(state: Any, name: str) -> tuple[Any, dict[str, Tensor]]:
-    """The state with references in place of tensors, and the tensors, whose names begin with `name`.
-
-    Examples:
-        >>> import torch
-        >>> plain, tensors = flatten_state({"noise": 0.1, "parts": [torch.zeros(2)]}, "model")
-        >>> plain
-        {'noise': 0.1, 'parts': [{'tensor': 'model.parts.0'}]}
-        >>> restore_state(plain, tensors)
-        {'noise': 0.1, 'parts': [tensor([0., 0.])]}
-    """
+    """The state with references in place of tensors, and the tensors, whose names begin with `name`."""
     tensors: dict[str, Tensor] = {}
     return _flat(state, name, tensors), tensors
 

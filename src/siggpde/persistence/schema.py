@@ -1,13 +1,9 @@
-"""What saved values have to be, and the check of it.
-
-A hash says that a file is as it was written, not that it was written by siggpde. So what is read is compared with a
-schema before anything is made of it: types, ranges, shapes that fit together, and no field that is not known.
+"""What saved values have to be, and the check of it before anything is made of them.
 
 A schema is
 
 - a type, `str` or `bool`; None for null; a set of strings for one of them; a tuple for a list with a value for each;
-- a dictionary for one with these fields and no others, such as `{"noise amplitude": number(0), "counts?": ...}`: a key
-  is one name or several with the same schema, and a field whose name ends with "?" may be missing;
+- a dictionary for one with these fields and no others: a key is one name or several, and "counts?" may be missing;
 - a function that raises a `SchemaError` for a value at a place.
 
 Names in `array`, `list_of` and `integer` are those of sizes: wherever a name occurs, the size has to be the same, or if
@@ -189,8 +185,7 @@ def by_kind(key: str, kinds: Mapping[str, Schema]) -> Schema:
 
 
 def array(*axes: Any, low: float = -LARGEST, high: float = LARGEST, dtypes: tuple[torch.dtype, ...] = DOUBLE) -> Schema:
-    """A tensor of finite numbers from `low` to `high` with axes of these sizes: names, or None for any; of any shape
-    with `...` alone."""
+    """A tensor of finite numbers from `low` to `high` with axes of these sizes: names, or None or `...` for any."""
     names = "/".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
 
     def check_tensor(value: Any, at: Place) -> None:
