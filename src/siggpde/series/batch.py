@@ -1,9 +1,5 @@
-"""SeriesBatch: series of unequal lengths in one tensor, the form in which this package passes series around.
-
-Users hand in series as scikit-learn and aeon have them, channels before time: (n_cases, n_channels, n_timepoints), or
-a list of (n_channels, n_timepoints_i). The rest of this package wants time before channels, float64 and one tensor.
-NaN is a missing value, except at the end of a series in all its channels: that is the padding of a shorter one.
-"""
+"""SeriesBatch: series of unequal lengths in one tensor, float64, time before channels, made from arrays with channels
+before time. NaN is a missing value, or at the end of a series in all channels its padding."""
 
 from __future__ import annotations
 
@@ -59,8 +55,7 @@ class SeriesBatch:
         return SeriesBatch(self.values[rows], lengths, times, first, facts)
 
     def split(self, size: int, values: int | None = None) -> Iterator[SeriesBatch]:
-        """Consecutive batches of at most `size` series, and at most so many `values` but for single series; an empty
-        one where there are no series."""
+        """Yields batches of at most `size` series and `values` numbers, but at least one series or the empty batch."""
         if values is not None:
             size = max(1, min(size, values // (self.values.shape[1] * self.channels)))
         for start in range(0, max(1, len(self)), size):
@@ -71,16 +66,16 @@ class SeriesBatch:
         return self.values.shape[2]
 
     def counts(self) -> Tensor:
-        """The length of every series, (n,), int64."""
+        """Returns the length of every series, (n,), int64."""
         n, length, _ = self.values.shape
         return torch.full((n,), length, device=self.values.device) if self.lengths is None else self.lengths
 
     def inside(self) -> Tensor:
-        """Which rows are points of a series and not padding, (n, length), bool."""
+        """Returns which rows are points of a series and not padding, (n, length), bool."""
         return torch.arange(self.values.shape[1], device=self.values.device) < self.counts()[:, None]
 
     def hold_last(self) -> SeriesBatch:
-        """The batch with the last point of every series, and its time, repeated to the end."""
+        """Returns the batch with the last point of every series, and its time, repeated to the end."""
         if self.lengths is None:
             return self
         index = torch.arange(self.values.shape[1], device=self.values.device)
@@ -90,7 +85,7 @@ class SeriesBatch:
         return SeriesBatch(values, self.lengths, times, self.first, self.facts)
 
     def to(self, device: torch.device) -> SeriesBatch:
-        """The batch on a device: itself where it is there already."""
+        """Returns the batch on a device: itself where it is there already."""
         if self.values.device == device:
             return self
         lengths, times, facts = (None if x is None else x.to(device) for x in (self.lengths, self.times, self.facts))
@@ -100,7 +95,7 @@ class SeriesBatch:
 def as_series_batch(
     series: inputs.Series | SeriesBatch, lengths: Lengths = None, times: Tensor | None = None
 ) -> SeriesBatch:
-    """The batch of series (n, length, channels) with their lengths and times (n, length); a SeriesBatch as it is."""
+    """Returns the batch of series (n, length, channels) with their lengths and times (n, length)."""
     if isinstance(series, SeriesBatch):
         if lengths is not None or times is not None:
             raise ValueError("a SeriesBatch has its own lengths and times; leave `lengths` and `times` out")
@@ -112,11 +107,8 @@ def as_series_batch(
 
 
 def join(batches: Iterable[SeriesBatch], of: Any) -> SeriesBatch:
-    """The series of all the batches in one, padded with NaN to the longest; `of` is what they were made of.
-
-    len(of) is the number of series of all batches together, so that the result is allocated once and filled batch by
-    batch, without a second copy in memory.
-    """
+    """Returns the series of all the batches in one, padded with NaN to the longest; it is allocated once, for the
+    len(of) series that `of` has."""
     batches = iter(batches)
     first = next(batches)
     # After the first batch is there: anything that is no set of series, and may have no length, was refused before.
@@ -143,7 +135,7 @@ def join(batches: Iterable[SeriesBatch], of: Any) -> SeriesBatch:
 
 
 def _enlarged(values: Tensor, total: int, points: int) -> Tensor:
-    """A tensor for `total` series of at least `points` points that begins with `values`; itself if large enough."""
+    """Returns a tensor for `total` series of at least `points` points that begins with `values`."""
     if len(values) == total and values.shape[1] >= points:
         return values
     larger = values.new_full((total, max(points, values.shape[1]), *values.shape[2:]), math.nan)
@@ -153,7 +145,7 @@ def _enlarged(values: Tensor, total: int, points: int) -> Tensor:
 
 
 def collect(X: Any, name: str = "X") -> SeriesBatch:
-    """One batch of the series in `X`, checked; `X` is not modified and shares no memory with the batch.
+    """Returns one batch of the series in `X`, checked; `X` is not modified and shares no memory with the batch.
 
     `X` is a numpy array or torch tensor (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints) for one
     channel; or a list of arrays (n_channels, n_timepoints_i) or (n_timepoints_i,); or nested lists of numbers.
@@ -171,10 +163,8 @@ def collect(X: Any, name: str = "X") -> SeriesBatch:
 
 
 def collect_chunks(X: Any, name: str = "X", *, max_values: int | None) -> Iterator[SeriesBatch]:
-    """The batch of `collect` in chunks of at most `max_values` numbers (but at least one series); None: one chunk.
-
-    Long series that are shortened afterwards, or stored in a file larger than memory, are then never in memory at once.
-    """
+    """Yields the batch of `collect` in chunks of at most `max_values` numbers (but at least one series), so that long
+    series that are shortened afterwards, or a file larger than memory, are never in memory at once."""
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X) and np.ndim(X[0]) > 0:
         X = list(X)  # how numpy holds arrays of unequal lengths
     if isinstance(X, list | tuple):
@@ -209,7 +199,7 @@ def collect_chunks(X: Any, name: str = "X", *, max_values: int | None) -> Iterat
 
 
 def _items(X: Sequence[Any], name: str) -> list[np.ndarray]:
-    """The arrays (n_channels, n_timepoints_i) of a list, all with the same channels."""
+    """Returns the arrays (n_channels, n_timepoints_i) of a list, all with the same channels."""
     if not X:
         raise ValueError(f"{name} is empty: there are no series in it; give at least one")
     items = []
@@ -234,7 +224,7 @@ def _items(X: Sequence[Any], name: str) -> list[np.ndarray]:
 
 
 def _array(x: Any, name: str) -> np.ndarray:
-    """An array of real numbers; without a copy where possible."""
+    """Returns an array of real numbers; without a copy where possible."""
     if isinstance(x, Tensor):
         if x.layout != torch.strided:
             raise ValueError(f"{name} is a sparse tensor; convert it with .to_dense()")
@@ -264,7 +254,7 @@ def _array(x: Any, name: str) -> np.ndarray:
 
 
 def _numbers(array: np.ndarray) -> np.ndarray:
-    """An array of objects as floats where all are numbers, None being missing; else as it is."""
+    """Returns an array of objects as floats where all are numbers, None being missing; else as it is."""
     if any(isinstance(item, dict) for item in array.ravel()[:1000]):
         raise TypeError("X holds a dictionary; its argument must be a string or a number: pass an array of numbers")
     if any(isinstance(item, str | bytes) for item in array.ravel()):
@@ -276,7 +266,7 @@ def _numbers(array: np.ndarray) -> np.ndarray:
 
 
 def _groups(shapes: Sequence[tuple[int, ...]], max_values: int | None) -> Iterator[tuple[int, int]]:
-    """Ranges start:stop of series that take at most `max_values` numbers when padded together."""
+    """Yields ranges start:stop of series that take at most `max_values` numbers when padded together."""
     start, longest = 0, 0
     for number, (channels, length) in enumerate(shapes):
         padded = (number + 1 - start) * channels * max(longest, length)
@@ -296,7 +286,7 @@ def _padded(items: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _batch(values: np.ndarray, name: str, first: int) -> SeriesBatch:
-    """The batch of values (n, length, channels), whose lengths are read off the NaN at the ends."""
+    """Returns the batch of values (n, length, channels), whose lengths are read off the NaN at the ends."""
     finite: np.ndarray = np.isfinite(values)
     if finite.all():
         return SeriesBatch(torch.from_numpy(values), first=first)
@@ -320,19 +310,14 @@ def _batch(values: np.ndarray, name: str, first: int) -> SeriesBatch:
 
 
 def pool(batch: SeriesBatch, max_points: int | None) -> SeriesBatch:
-    """The batch with every series of more than `max_points` points shortened to `max_points`; None changes nothing.
+    """Returns the batch with every series of more than `max_points` points averaged down to `max_points`.
 
-    A series of l points is cut into `max_points` bins of l / max_points consecutive points, rounded up or down, whose
-    values and time stamps are averaged, whatever the other series are. Shorter series are untouched. The points of a
-    straight line stay on it, and a constant stays constant.
-
-    The first and the last point are averaged like all others: kept as they are they would stick out of a smoothed
-    path by their whole noise, and a signature sees every such step. So a path runs from the mean of its first bin to
-    the mean of its last. A NaN makes its bin NaN: fill gaps first.
+    A series is cut into `max_points` bins of equally many consecutive points, but for rounding, whose values and time
+    stamps are averaged; None, and shorter series, change nothing. The first and the last point are averaged like all
+    others: kept they would stick out of a smoothed path by their whole noise. A NaN makes its bin NaN: fill gaps first.
 
     Examples
     --------
-    >>> import torch
     >>> values = torch.arange(6.0).double().reshape(1, 6, 1)
     >>> pool(SeriesBatch(values), 3).values.flatten()
     tensor([0.5000, 2.5000, 4.5000], dtype=torch.float64)
@@ -348,10 +333,8 @@ def pool(batch: SeriesBatch, max_points: int | None) -> SeriesBatch:
 
 
 def pad_to_longest(batch: SeriesBatch, ranks: Ranks) -> SeriesBatch:
-    """The series of this rank padded to the longest of all ranks; with lengths where not all series are that long.
-
-    Padding repeats the last point: it is never read, but is finite.
-    """
+    """Returns the series of this rank padded by their last points to the longest of all ranks, with lengths where not
+    all are that long."""
     if ranks.alone:
         return batch
     points = batch.values.shape[1]
@@ -363,13 +346,13 @@ def pad_to_longest(batch: SeriesBatch, ranks: Ranks) -> SeriesBatch:
 
 
 def _with_last_repeated(values: Tensor, longest: int) -> Tensor:
-    """Values (n, length, ...) with the last point repeated up to `longest`."""
+    """Returns values (n, length, ...) with the last point repeated up to `longest`."""
     missing = longest - values.shape[1]
     return torch.cat([values, values[:, -1:].expand(-1, missing, *values.shape[2:])], dim=1) if missing else values
 
 
 def all_gather_series(shard: Shard, rows: Tensor, batch: SeriesBatch) -> SeriesBatch:
-    """The series at `rows`, numbered over all ranks, on all ranks; `batch` holds those of this rank's shard."""
+    """Returns the series at `rows`, numbered over all ranks, on all ranks; `batch` holds those of this rank's shard."""
     local = batch[shard.local_index(rows)]
     parts = (local.values, local.lengths, local.times)
     values, lengths, times = (None if part is None else shard.all_gather(rows, part) for part in parts)
@@ -378,10 +361,8 @@ def all_gather_series(shard: Shard, rows: Tensor, batch: SeriesBatch) -> SeriesB
 
 
 def fingerprint(shard: Shard, batch: SeriesBatch, *settings: Any) -> str:
-    """A hash of the series of all ranks, each up to its length, with time stamps, and of settings that ranks share.
-
-    It does not depend on which rank holds what: every series is hashed with its number, and hashes are added.
-    """
+    """Returns a hash of the series of all ranks, with time stamps, and of settings; it does not depend on which rank
+    holds what, since the hashes of series, each with its number, are added."""
     columns = [column for column in (batch.values, batch.times) if column is not None]
     arrays = [column.detach().cpu().contiguous().numpy() for column in columns]
     counts = None if batch.lengths is None else batch.lengths.tolist()

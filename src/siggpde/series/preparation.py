@@ -28,11 +28,11 @@ class Preparation:
     1. `collect`: one batch (n, length, channels), float64; NaN at the ends is padding, NaN elsewhere a gap.
     2. `time_channel`: this channel holds the time stamps, and no values from here on. Negative numbers count from the
        last channel.
-    3. `spectrogram`: of every channel, which is then a channel for each bin, and time is in seconds. A gap makes
-       the steps missing that hold it.
+    3. `spectrogram`: a channel for each bin of every channel, time in seconds; a gap makes the steps that hold it
+    missing.
     4. Gaps are filled by straight lines in time; a channel never observed in a series takes its mean over the training
-       series. With `mask`, one channel for each channel of 2 is appended, 1 where it was observed and 0 where not.
-    5. `max_points`: longer series are averaged down to so many points, the mask too; None leaves them as they are.
+       series. With `mask`, as many channels are appended, 1 where a channel of 2 was observed and 0 where not.
+    5. `max_points`: longer series, and the mask, are averaged down to so many points; None leaves them as they are.
 
     What comes of a series does not depend on the others it is handed in with.
 
@@ -45,13 +45,8 @@ class Preparation:
     tensor([[2., 1.],
             [3., 0.],
             [6., 1.]], dtype=torch.float64)
-    >>> batch.times
-    tensor([[0., 1., 4.],
-            [0., 2., 2.]], dtype=torch.float64)
-    >>> prepare.names(["day", "level"])
-    ('level', 'level observed')
-    >>> prepare.gap_share
-    0.2
+    >>> prepare.names(["day", "level"]), prepare.gap_share
+    (('level', 'level observed'), 0.2)
     """
 
     def __init__(
@@ -86,11 +81,10 @@ class Preparation:
         return self
 
     def fit_transform(self, X: Any, name: str = "X", *, ranks: Ranks = ALONE) -> SeriesBatch:
-        """Learns from the training series and returns their batch; X is read once.
+        """Learns from the training series, of all `ranks` the same, and returns their batch; X is read once.
 
         Learned are `raw_channels`, the number of channels handed in, `fill`, the mean of every channel over all
-        observed points (0 for a channel never observed), and `gap_share`, the share of missing values. With `ranks`,
-        each rank passes its own series, and all learn the same.
+        observed points (0 for a channel never observed), and `gap_share`, the share of missing values.
         """
         learned = _Sums(torch.zeros(1).double(), torch.zeros(1).double())
         with ranks.together():
@@ -110,14 +104,14 @@ class Preparation:
         return _with_fill(batch, unobserved, self.fill) if bool(unobserved.any()) else batch
 
     def __call__(self, X: Any, name: str = "X") -> SeriesBatch:
-        """The batch of `X`, all finite: rows after the end of a short series repeat its last point."""
+        """Returns the batch of `X`, all finite: rows after the end of a short series repeat its last point."""
         if self.fill is None:
             raise ValueError("this preparation has not seen training series yet; call fit first")
         batch, unobserved = self._collected(X, name)
         return _with_fill(batch, unobserved, self.fill) if bool(unobserved.any()) else batch
 
     def names(self, channel_names: Sequence[str]) -> tuple[str, ...]:
-        """The names of the channels that come out, given those of the channels that go in."""
+        """Returns the names of the channels that come out, given those of the channels that go in."""
         if self.raw_channels is not None and len(channel_names) != self.raw_channels:
             raise ValueError(f"got {len(channel_names)} names for series of {self.raw_channels} channels")
         kept = list(channel_names)
@@ -129,7 +123,7 @@ class Preparation:
         return (*values, *(f"{name} observed" for name in kept if self.mask))
 
     def state(self) -> dict[str, Any]:
-        """Settings and everything learned, as plain values."""
+        """Returns settings and everything learned, as plain values."""
         return {
             "options": {
                 **{name: getattr(self, name) for name in ("time_channel", "mask", "max_points")},
@@ -152,10 +146,8 @@ class Preparation:
         return preparation
 
     def _collected(self, X: Any, name: str, learned: _Sums | None = None) -> tuple[SeriesBatch, Tensor]:
-        """Steps 1 to 5 for X, chunk by chunk; and which channels (n, channels) have no observation in a series.
-
-        These channels are 0. `learned`, if given, takes the sums over the chunks.
-        """
+        """Returns the batch of steps 1 to 5, chunk by chunk, and which channels (n, channels), set to 0, have no
+        observation in a series; `learned` takes the sums over the chunks."""
         unobserved: list[Tensor] = []
         facts: list[Tensor] = []
 
@@ -231,7 +223,7 @@ class _Sums:
 
 
 def _with_fill(batch: SeriesBatch, unobserved: Tensor, fill: Tensor) -> SeriesBatch:
-    """The batch with `fill` (channels,) in the channels of series (n, channels) that have no observation."""
+    """Returns the batch with `fill` (channels,) in the channels of series (n, channels) that have no observation."""
     values = batch.values.clone()
     channels = unobserved.shape[1]
     values[:, :, :channels] = torch.where(unobserved[:, None, :], fill, values[:, :, :channels])
@@ -239,12 +231,11 @@ def _with_fill(batch: SeriesBatch, unobserved: Tensor, fill: Tensor) -> SeriesBa
 
 
 def fill_gaps(batch: SeriesBatch, fill: Tensor | Sequence[float], *, mask: bool = False) -> SeriesBatch:
-    """The batch with every NaN inside its series filled, channel by channel.
+    """Returns the batch with every NaN inside its series filled, channel by channel.
 
-    Between two observed values a gap is filled by the straight line on `batch.times` (on the index without them);
-    before the first and after the last the nearest observed value is held. A channel without a single observation in
-    a series takes its value of `fill` (channels,). With `mask`, as many channels again are appended: 1 where the value
-    was observed, 0 where it was filled.
+    A gap is filled by the straight line on `batch.times`, or on the index; before the first and after the last observed
+    value the nearest is held. A channel without a single observation in a series takes its value of `fill` (channels,).
+    With `mask`, as many channels again are appended: 1 where the value was observed, 0 where it was filled.
 
     Examples
     --------
@@ -292,7 +283,7 @@ def _check_times(batch: SeriesBatch, times: Tensor) -> None:
 
 
 def _filled(values: np.ndarray, times: np.ndarray | None, counts: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """values (n, length, channels) without the NaN of its first counts[i] points."""
+    """Returns values (n, length, channels) without the NaN of its first counts[i] points."""
     _, length, _ = values.shape
     observed = np.isfinite(values)
     index = np.arange(length)[None, :, None]

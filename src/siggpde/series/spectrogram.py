@@ -83,18 +83,16 @@ class Spectrogram:
         self._bins()
 
     def frequencies(self) -> list[float]:
-        """The frequency of every bin of the band, in Hz."""
+        """Returns the frequency of every bin of the band, in Hz."""
         return [bin * self.rate / self.nfft for bin in self._bins()]
 
     def segments(self, length: int) -> int:
-        """The number of segments of a series of `length` samples."""
+        """Returns the number of segments of a series of `length` samples."""
         return max(0, (length - self.overlap) // (self.nfft - self.overlap)) if length >= self.nfft else 0
 
     def __call__(self, batch: SeriesBatch) -> SeriesBatch:
-        """(n, length, channels) to (n, segments, channels x bins); times are the centres of segments, in seconds.
-
-        Missing samples make the segments that hold them missing.
-        """
+        """Returns (n, segments, channels x bins) of (n, length, channels), with the centres of segments as times, in
+        seconds; missing samples make their segments missing."""
         # Takes a second to import, and few need it.
         from scipy import signal  # noqa: PLC0415
 
@@ -131,7 +129,7 @@ class Spectrogram:
         return SeriesBatch(torch.from_numpy(values), lengths, times.repeat(n, 1), batch.first)
 
     def _finish(self, values: np.ndarray) -> None:
-        """Logarithm and standardisation, in place; padding is NaN."""
+        """Takes logarithms and standardises, in place; padding is NaN."""
         known = np.isfinite(values)
         if self.log:
             peak = np.where(known, values, 0.0).max(axis=(1, 2), keepdims=True)
@@ -165,6 +163,6 @@ class Spectrogram:
         return range(inside[0], inside[-1] + 1)
 
     def state(self) -> dict[str, Any]:
-        """The settings as plain values, for `Spectrogram(**state)`."""
+        """Returns the settings as plain values, for `Spectrogram(**state)`."""
         window = self.window if isinstance(self.window, str) else list(self.window)
         return {**self.__dict__, "window": window}

@@ -1,10 +1,4 @@
-"""Statistics of series: mean and spread of the channels of a data set, and facts of every single series.
-
-Facts are of series as they were handed in: what standardising, filling gaps and averaging take away. Of every channel
-its level (the mean), its spread (the standard deviation) and its roughness (the mean absolute step from one observed
-point to the next, over the spread); of the series its length, the time it spans and the share of missing values. NaN
-stands for what a series does not tell: the roughness of a constant, the time span without time stamps.
-"""
+"""Statistics of series: mean and spread of the channels of a data set, and facts of every single series."""
 
 from __future__ import annotations
 
@@ -25,13 +19,9 @@ OF_SERIES = ("length", "time span", "share of missing values")
 def mean_and_spread(chunks: Callable[[], Iterable[SeriesBatch]], ranks: Ranks = ALONE) -> tuple[Tensor, Tensor]:
     """Returns mean and spread (standard deviation), each (channels,), of all points of all `ranks`.
 
-    `chunks()` iterates over the series without gaps, chunk by chunk; it is called twice, for two passes.
+    `chunks()`, which is called twice, iterates over the series without gaps. A channel that varies by no more than
+    rounding, relative to its largest value, has spread 1, so that dividing by it is harmless.
 
-    A channel that varies by no more than rounding has spread 1, so that dividing by it is harmless. What is rounding is
-    relative to the largest value of the channel: one in small units is not constant.
-
-    Examples
-    --------
     >>> values = torch.tensor([[[1.0, 5.0], [2.0, 5.0]], [[6.0, 5.0], [0.0, 0.0]]])
     >>> batch = SeriesBatch(values, lengths=torch.tensor([2, 1]))
     >>> mean_and_spread(lambda: batch.split(1))
@@ -60,15 +50,9 @@ def mean_and_spread(chunks: Callable[[], Iterable[SeriesBatch]], ranks: Ranks = 
 
 
 def facts_of(batch: SeriesBatch) -> Tensor:
-    """Returns the facts (n, 3 channels + 3) of series, float64: `OF_CHANNELS` for each channel, then `OF_SERIES`.
-
-    The values of the batch are NaN where they are missing.
-
-    Examples
-    --------
-    >>> facts_of(SeriesBatch(torch.tensor([[[1.0], [3.0], [1.0], [3.0]]]).double()))
-    tensor([[2., 1., 2., 4., nan, 0.]], dtype=torch.float64)
-    """
+    """Returns the facts (n, 3 channels + 3) of series as they were handed in, float64: of each channel mean, standard
+    deviation and mean absolute step over that, then length, time span and share of missing values. NaN stands for what
+    a series does not tell: the roughness of a constant, the span without time stamps."""
     inside = batch.inside()
     observed = torch.isfinite(batch.values) & inside[:, :, None]
     values = torch.where(observed, batch.values, 0.0)
@@ -95,13 +79,12 @@ def facts_of(batch: SeriesBatch) -> Tensor:
 
 
 def fact_names(channels: Sequence[str]) -> list[str]:
-    """The names of the columns of `facts_of` for channels with these names."""
+    """Returns the names of the columns of `facts_of` for channels with these names."""
     return [f"{fact} of {channel}" for channel in channels for fact in OF_CHANNELS] + list(OF_SERIES)
 
 
 def _steps(values: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns, for every series and channel, the sum of |dx| over steps between neighbouring observed points, and
-    the number of these steps."""
+    """Returns the sum of |dx| over steps between neighbouring observed points, and their number, two (n, channels)."""
     if bool((observed[:, :-1] | ~observed[:, 1:]).all()):  # no gap but at the ends
         both = observed[:, 1:] & observed[:, :-1]
         return (torch.where(both, values.diff(dim=1).abs(), 0.0)).sum(1), both.sum(1)

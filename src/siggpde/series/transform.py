@@ -1,8 +1,4 @@
-"""From series to paths: what is added to a series before its signature is taken.
-
-A series (length, channels) becomes a path of more channels, in this order: time, the channels themselves, and what is
-appended to them. Means and spreads are learned from the training set; the input is never modified.
-"""
+"""From series to paths: time, the channels themselves, and what is appended to them, in this order."""
 
 from __future__ import annotations
 
@@ -91,11 +87,8 @@ class PathTransform:
         times: Tensor | None = None,
         ranks: Ranks = ALONE,
     ) -> PathTransform:
-        """Learns means and spreads from the training series (n, length, channels), and the median duration where
-        `times` (n, length) are given; a `SeriesBatch` brings its own lengths and times.
-
-        With `ranks`, each rank passes its own series, and all learn the same.
-        """
+        """Learns means and spreads from the training series (n, length, channels), of all `ranks` the same, and the
+        median duration where `times` (n, length) are given; a `SeriesBatch` brings its own lengths and times."""
         with ranks.together():
             batch = self._checked(as_series_batch(series, lengths, times))
             if len(batch) == 0:
@@ -121,13 +114,12 @@ class PathTransform:
     def __call__(
         self, series: inputs.Series, *, lengths: Lengths = None, times: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Paths (n, length', channels') in float64, and their lengths (None when all are equally long)."""
+        """Returns paths (n, length', channels') in float64, and their lengths (None when all are equally long)."""
         paths = self.paths(as_series_batch(series, lengths, times))
         return paths.values, paths.lengths
 
     def paths(self, batch: SeriesBatch) -> SeriesBatch:
-        """Returns the paths (n, length', channels') of a batch of series, float64, which have no time stamps besides
-        their time channel."""
+        """Returns the paths (n, length', channels') of a batch of series, float64, without time stamps."""
         if self.mean is None:
             raise ValueError("this transform has not seen training series yet; call fit first")
         batch = self._checked(batch)
@@ -149,7 +141,7 @@ class PathTransform:
         return SeriesBatch(values, None if batch.lengths is None else torch.cat(lengths), first=batch.first)
 
     def _path(self, series: SeriesBatch) -> SeriesBatch:
-        """The paths of one chunk."""
+        """Returns the paths of one chunk."""
         series = replace(series, values=self._standardised(series.values)).hold_last()
         path, counts = series.values, series.lengths
         clock = None if series.times is None else (series.times - series.times[:, :1])[:, :, None]
@@ -190,7 +182,7 @@ class PathTransform:
         return self._in_order(list(channels), "{}", "{}")
 
     def _in_order(self, names: list[str], variation: str, before: str) -> tuple[str, ...]:
-        """Time, the channels, what is appended, and all but time again where the path has every channel twice."""
+        """Returns time, the channels, what is appended, and all but time again where channels are doubled."""
         if self.options.append == "variation":
             names = [*names, *map(variation.format, names)]
         elif self.options.append == "arc":
@@ -200,7 +192,7 @@ class PathTransform:
         return ("time", *names) if self.options.time else tuple(names)
 
     def _checked(self, batch: SeriesBatch) -> SeriesBatch:
-        """The batch with contiguous values; a ValueError where values, times or lengths cannot be used."""
+        """Returns the batch with contiguous values; a ValueError where values, times or lengths cannot be used."""
         values, lengths = inputs.as_batch(batch.values, batch.lengths, "series")
         inputs.check_finite(values, lengths, "series")
         times = batch.times
@@ -220,7 +212,7 @@ class PathTransform:
         return SeriesBatch(values, lengths, times, batch.first)
 
     def _chunks(self, batch: SeriesBatch) -> Iterator[SeriesBatch]:
-        """The batch in chunks that fit the processor's cache: float64, differenced, 0 after the end of a series."""
+        """Yields chunks that fit the processor's cache: float64, differenced, 0 after the end of a series."""
         for piece in batch.split(len(batch) or 1, _CHUNK_VALUES):
             times = None if piece.times is None else piece.times.detach().to(torch.float64)
             chunk = replace(piece, values=piece.values.detach().to(torch.float64), times=times)
@@ -231,7 +223,7 @@ class PathTransform:
             yield _zero_padding(chunk) if self.options.difference else chunk
 
     def state(self) -> dict[str, Any]:
-        """Everything learned, as plain numbers."""
+        """Returns everything learned, as plain numbers."""
         learned = {name: getattr(self, name) for name in _LEARNED}
         values = {name: None if value is None else value.tolist() for name, value in learned.items()}
         return {"options": vars(self.options).copy(), **values}
@@ -249,29 +241,27 @@ class PathTransform:
         return (values - self.mean.to(values.device)) / self.spread.to(values.device)
 
     def _running_sums(self, path: Tensor) -> Tensor:
-        """The channels to append: running sums of absolute changes (n, length, channels), or of lengths (n, length, 1).
-
-        The paths must stand still after their ends.
-        """
+        """Returns running sums of absolute changes (n, length, channels), or of lengths (n, length, 1), of paths that
+        stand still after their ends."""
         steps = path.diff(dim=1)
         size = steps.abs() if self.options.append == "variation" else steps.norm(dim=2, keepdim=True)
         return torch.nn.functional.pad(size.cumsum(dim=1), (0, 0, 1, 0))
 
 
 def _zero_padding(batch: SeriesBatch) -> SeriesBatch:
-    """The batch with 0 after the end of every series, for a NaN there would spread."""
+    """Returns the batch with 0 after the end of every series, for a NaN there would spread."""
     return replace(batch, values=torch.where(batch.inside()[:, :, None], batch.values, 0.0))
 
 
 def _changes(batch: SeriesBatch) -> SeriesBatch:
-    """The changes of every series from point to point, each at the time of the later point."""
+    """Returns the changes of every series from point to point, each at the time of the later point."""
     lengths = None if batch.lengths is None else batch.lengths - 1
     times = None if batch.times is None else batch.times[:, 1:]
     return SeriesBatch(batch.values.diff(dim=1), lengths, times, batch.first)
 
 
 def _even_times(path: Tensor, counts: Tensor | None) -> Tensor:
-    """Evenly spaced times (n, length, 1), from 0 to sqrt(12) at the last point of every path."""
+    """Returns evenly spaced times (n, length, 1), from 0 to sqrt(12) at the last point of every path."""
     n, length, _ = path.shape
     index = torch.arange(length, dtype=path.dtype, device=path.device).expand(n, length)
     last = torch.full((n,), length - 1, device=path.device) if counts is None else counts - 1

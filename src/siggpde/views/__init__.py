@@ -1,12 +1,4 @@
-"""Views: ways of looking at a series, each fitted to landmark series and then a block of the kernel of a member.
-
-- `base`: what a view and a block are, and series at mean 0 and spread 1 as all views see them;
-- `paths`: words of signatures of whole paths, `linear` in the series or not;
-- `kernels`: the untruncated signature kernel by its PDE, of the path or of its lift by a static kernel;
-- `windows` and `window_features`: statistics of signatures over windows of the series, or of its spectrum;
-- `transformers`: features of a transformer of the user's own;
-- `kinds`: which views there are by default; blocks of saved models.
-"""
+"""Views: ways of looking at a series, each fitted to landmark series and then a block of the kernel of a member."""
 
 from siggpde.views.base import Block as Block
 from siggpde.views.base import Part as Part

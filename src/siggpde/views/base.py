@@ -1,13 +1,4 @@
-r"""What a view and a block are.
-
-A view, fitted to landmark series :math:`Z_1, \dots, Z_m`, becomes a block: one or more kernels, each known by its rows
-:math:`k(X, Z)` and its prior variance :math:`k(X, X)`. The rows of a block are centred in feature space by the mean of
-the landmarks and scaled so that :math:`k(Z, Z)` is 1 in the mean over the landmarks,
-
-.. math:: k(X, Z) = s \, (\kappa(X, Z) - \bar\kappa(X) - \bar\kappa(Z) + \bar{\bar\kappa}),
-
-so that blocks can be averaged with weights that mean something.
-"""
+"""What a view and a block are, and series at mean 0 and spread 1, as all views see them."""
 
 from __future__ import annotations
 
@@ -59,7 +50,8 @@ class Learned:
 
 @dataclass(frozen=True)
 class Centring(Learned):
-    """The mean over the landmarks of every column of the Gram matrix (m,), the mean of these, and the scale s."""
+    """The mean (m,) over the landmarks of every column of the Gram matrix, the mean of these, and the scale s of k(X,
+    Z) = s (kappa(X, Z) - mean(X) - mean(Z) + mean), whose k(Z, Z) is 1 in the mean over the landmarks."""
 
     columns: Tensor
     mean: float
@@ -67,8 +59,7 @@ class Centring(Learned):
 
     @staticmethod
     def of(landmarks: Rows, rounding: float = 1e-12) -> Centring:
-        """Learned from the rows of the landmarks themselves; a kernel that is constant on them, but for `rounding`,
-        stays 0."""
+        """Learns from the rows of the landmarks; a kernel that is constant on them, but for `rounding`, stays 0."""
         columns = landmarks.gram.mean(0)
         mean = float(columns.mean())
         spread = float(landmarks.variance.mean()) - mean
@@ -83,10 +74,8 @@ class Centring(Learned):
 
 
 class Block(ABC):
-    """A view fitted to landmarks. `raw` gives the rows of its kernels by name, before centring; `rows` after it.
-
-    Both are of the n series of a batch, or without one of the landmarks themselves.
-    """
+    """A view fitted to landmarks: `raw` gives the rows of its kernels by name, `rows` the same centred, of n series or
+    by default of the landmarks."""
 
     kind: str
     rounding: ClassVar[float] = 1e-12  # of the kernels, relative
@@ -102,30 +91,30 @@ class Block(ABC):
 
     @torch.no_grad()
     def rows(self, batch: SeriesBatch | None = None) -> dict[str, Rows]:
-        """The rows by the name of the kernel, centred and scaled."""
+        """Returns the rows by the name of the kernel, centred and scaled."""
         return {name: self.centring[name](raw) for name, raw in self.raw(batch).items()}
 
     @abstractmethod
     def raw(self, batch: SeriesBatch | None = None) -> dict[str, Rows]:
-        """The rows by the name of the kernel, as they are."""
+        """Returns the rows by the name of the kernel, as they are."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Everything that the landmarks do not tell, as plain values and tensors."""
+        """Returns everything that the landmarks do not tell, as plain values and tensors."""
 
     def keep(self, names: set[str]) -> Block | None:
-        """The block with those of its kernels that are among `names`; None where there is none of them."""
+        """Returns the block with those of its kernels that are among `names`; None where there is none of them."""
         return self if names & self.centring.keys() else None
 
     def to(self, device: torch.device | str) -> Self:
-        """A copy on a device, to which batches then have to come."""
+        """Returns a copy on a device, to which batches then have to come."""
         block = copy.copy(self)
         block.centring = {name: centring.to(device) for name, centring in self.centring.items()}
         return block
 
     @property
     def width(self) -> int:
-        """Numbers kept in memory for every landmark."""
+        """The numbers kept in memory for every landmark."""
         return 0
 
     @property
@@ -135,17 +124,15 @@ class Block(ABC):
 
 
 class FeatureBlock(Block):
-    """A block of finite features: k(X, Y) is the mean over the parts of phi(X)^T phi(Y).
-
-    `landmarks` are the features of the landmarks, part by part: given, or computed from the series.
-    """
+    """A block of finite features: k(X, Y) is the mean over the parts of phi(X)^T phi(Y); the features of the
+    `landmarks` are given part by part, or computed from the series."""
 
     def __init__(self, landmarks: list[Part] | SeriesBatch) -> None:
         self.landmarks = landmarks if isinstance(landmarks, list) else list(self.parts(landmarks))
 
     @abstractmethod
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
-        """The features of n series, part by part, always in the same order."""
+        """Yields the features of n series, part by part, always in the same order."""
 
     @property
     @abstractmethod
@@ -154,11 +141,10 @@ class FeatureBlock(Block):
 
     @abstractmethod
     def names(self, channels: Sequence[str]) -> list[list[str]]:
-        """The names of the features of every part; `channels` are the names of the channels of the series."""
+        """Returns the names of the features of every part; `channels` are the names of the channels of the series."""
 
     def letters(self, channels: Sequence[str]) -> list[list[tuple[str, ...]]]:
-        """For the features of every part the channels of the series in their words, in order; () where there is no
-        word, as here."""
+        """Returns, for the features of every part, the channels in their words, in order; () where there is no word."""
         return [[()] * len(names) for names in self.names(channels)]
 
     def to(self, device: torch.device | str) -> Self:
@@ -170,7 +156,7 @@ class FeatureBlock(Block):
         return self.raw_of_parts(self.landmarks if batch is None else self.parts(batch))
 
     def raw_of_parts(self, parts: Iterable[Part]) -> dict[str, Rows]:
-        """The rows of n series, from their features."""
+        """Returns the rows of n series, from their features."""
         rows: dict[str, Rows] = {}
         counts: Counter[str] = Counter()
         for part, landmarks in zip(parts, self.landmarks, strict=True):
@@ -194,14 +180,14 @@ class FeatureBlock(Block):
 
 
 def parts_of(blocks: Iterable[Block], seen: SeriesBatch) -> Iterator[Part]:
-    """The features of n standardised series, of all blocks that have some, part by part."""
+    """Yields the features of n standardised series, of all blocks that have some, part by part."""
     for block in blocks:
         if isinstance(block, FeatureBlock):
             yield from block.parts(seen)
 
 
 def rows_of(blocks: Iterable[Block], seen: SeriesBatch | None = None) -> dict[str, Rows]:
-    """The rows of the kernels of all blocks by the name of the kernel, at n standardised series or at the landmarks."""
+    """Returns the rows of the kernels of all blocks, at n standardised series or at the landmarks."""
     rows: dict[str, Rows] = {}
     for block in blocks:
         rows |= block.rows(seen)
@@ -215,7 +201,7 @@ class View(ABC):
 
     @abstractmethod
     def fit(self, landmarks: SeriesBatch) -> tuple[Block, dict[str, Rows]]:
-        """The block of these landmark series, and their rows."""
+        """Returns the block of these landmark series, and their rows."""
 
 
 _CHUNK_VALUES = 2**20
@@ -224,11 +210,8 @@ _FURTHEST = 1e5
 
 @dataclass(frozen=True)
 class Standard(Learned):
-    """Mean and spread (channels,) of all points of the training series.
-
-    Values are rounded to float32, new ones as those of the landmarks, which are saved so, and cut off at 1e5 spreads,
-    further than any of fewer than 1e10 training points can be: so far out, all series are just far.
-    """
+    """Mean and spread (channels,) of all points of the training series; values are rounded to float32, as landmarks are
+    saved, and cut off at 1e5 spreads, where all series are just far."""
 
     mean: Tensor
     spread: Tensor
@@ -245,7 +228,7 @@ class Standard(Learned):
 
 
 def _rounded(values: Tensor) -> Tensor:
-    """Rounds to 32 binary digits: the last digits of a sum depend on the order of the ranks, and would decide to
-    which side values are rounded in float32."""
+    """Rounds to 32 binary digits: the last digits of a sum depend on the order of the ranks, and would decide how
+    values are rounded in float32."""
     digits, exponents = torch.frexp(values)
     return torch.ldexp((digits * 2.0**32).round() / 2.0**32, exponents)

@@ -1,9 +1,4 @@
-r"""The untruncated signature kernel, normalised, by its PDE: of paths, or of paths lifted by a static kernel.
-
-It sees words of every length, which finitely many features of many channels cannot. `static="linear"` is the signature
-kernel of the paper (kind "kernel"); `static="rbf"` is that of the path in the Hilbert space of
-:math:`\exp(-|x - y|^2 / 2 h^2)` (kind "lifted"), with h in units of the median distance of points.
-"""
+"""The untruncated signature kernel, normalised, by its PDE: of paths, or of paths lifted by a static kernel."""
 
 from __future__ import annotations
 
@@ -36,14 +31,15 @@ _NEGLIGIBLE = {False: 1e-4, True: 1e-8}  # the tail 1 - |phi(X)|² at which no m
 
 @dataclass(frozen=True)
 class KernelView(View):
-    """The signature kernel of series of at most `max_points` points.
+    """The signature kernel of series of at most `max_points` points, which sees words of every length.
 
     Parameters
     ----------
     base_point
         Whether positions count.
     bandwidth
-        None for the linear static kernel, else that of "rbf".
+        None for the linear static kernel of the paper; else that of exp(-|x - y|² / 2 h²), in median distances of
+        points.
     time_weight
         The weight of time, which runs from 0 to 1, against the other channels, in units of sqrt(channels).
     path_length
@@ -65,11 +61,8 @@ class KernelView(View):
         return "kernel" if self.bandwidth is None else "lifted"
 
     def seconds(self, landmarks: SeriesBatch, series: int) -> float:
-        """Returns the seconds of one core, about, for the rows of so many series.
-
-        They are the cells of all grids over a speed that is fixed, for paths of equal steps and the usual length: the
-        same series have the same views on every machine. Every series and pivot is solved once more, roughly, alone.
-        """
+        """Returns about the seconds of one core for the rows of so many series: cells over a fixed speed, for equal
+        steps, so that the same series have the same views on every machine."""
         columns = min(len(landmarks), self.max_pivots)
         points = max(2, min(landmarks.values.shape[1], self.max_points) + int(self.base_point))
         pieces, rough = _pieces(points - 1, self.path_length)
@@ -108,12 +101,9 @@ def _pieces(segments: int, path_length: float) -> tuple[int, int]:
 
 
 class KernelBlock(Block):
-    """Rows of the kernel against the landmarks, each pair one solution of the PDE.
-
-    With more than `view.max_pivots` landmarks, those are chosen among them by `NewtonBasis`, and the rows are
-    phi(X)^T phi(Z) with the features phi(X) = L^-1 k(pivots, X). `precise` solves to 1e-10, in float64: centring makes
-    errors larger where all series are alike.
-    """
+    """Rows of the kernel against the landmarks, or with more than `view.max_pivots` of them phi(X)^T phi(Z) with the
+    features phi(X) = L^-1 k(pivots, X) of `NewtonBasis`; `precise` solves to 1e-10, in float64, since centring makes
+    errors larger where all series are alike."""
 
     rounding = 1e-7
 
@@ -155,7 +145,7 @@ class KernelBlock(Block):
         return {self.view.name: Rows(gram, torch.ones_like(gram[:, 0]))}
 
     def gram(self, batch: SeriesBatch) -> Tensor:
-        """The raw kernel of n series among themselves, (n, n): half of the pairs are solved."""
+        """Returns the raw kernel of n series among themselves, (n, n): half of the pairs are solved."""
         return self._gram(self._paths(batch), None)
 
     def _whitened(self, gram: Tensor) -> Tensor:
@@ -163,10 +153,8 @@ class KernelBlock(Block):
         return torch.linalg.solve_triangular(self.factor, gram.T, upper=False).T.contiguous()
 
     def _gram(self, paths: SeriesBatch, others: SeriesBatch | None) -> Tensor:
-        """The normalised kernel (n, m) in float64.
-
-        Computed in float32, which is twice as fast, for pairs of paths that are not long: k(X, X) stays in its range.
-        """
+        """Returns the normalised kernel (n, m) in float64, solved in float32, twice as fast, for paths that are not
+        long."""
         if self.precise:
             return self._solve(paths, others, exact=True)
         long = self._lengths(paths) > _LONG
@@ -208,7 +196,7 @@ class KernelBlock(Block):
         return SeriesBatch(values.contiguous(), paths.lengths)
 
     def _lengths(self, paths: SeriesBatch) -> Tensor:
-        """Of the paths (n,), in the Hilbert space of the static kernel."""
+        """Returns the lengths (n,) of the paths in the Hilbert space of the static kernel."""
         if self.view.bandwidth is None:
             return path_lengths(paths.values)
         bandwidth, amplitude = self.scales
@@ -241,13 +229,13 @@ def _ones(x: Tensor, *, lengths: Any = None) -> Tensor:
 
 
 def _lifted_lengths(values: Tensor, bandwidth: float) -> Tensor:
-    """The length (n,) of lifts of amplitude 1: |phi(x) - phi(y)|² = 2 - 2 kappa(x, y)."""
+    """Returns the lengths (n,) of lifts of amplitude 1: |phi(x) - phi(y)|² = 2 - 2 kappa(x, y)."""
     squared = (values.diff(dim=1) / bandwidth).square().sum(2)
     return (-2 * torch.expm1(-squared / 2)).sqrt().sum(1)
 
 
 def _lifted_scales(paths: SeriesBatch, theta: Tensor, factor: float, path_length: float) -> tuple[float, float]:
-    """Bandwidth, `factor` times the median distance of points, and the amplitude at which paths are so long."""
+    """Returns the bandwidth, `factor` times the median distance of points, and the amplitude for this path length."""
     values = paths.values * theta
     points = values[paths.inside()]
     random = torch.Generator().manual_seed(0)

@@ -33,12 +33,8 @@ def default_views(
     words: int = 2000,
     seed: int = 0,
 ) -> list[View]:
-    """The views of these kinds for `series` training series, of which some are the `landmarks`.
-
-    `options` is the one way in which paths are made, None stands for several; views of paths have at most `words`.
-    Kernels by the PDE have as many points and pivots as their cost model allows: seconds of one core that grow with the
-    number of series, as those of all other views do.
-    """
+    """Returns the views of these kinds for `series` training series, of which some are the `landmarks`; `options` is
+    the one way in which paths are made (None: several), and views of paths have at most `words`."""
     views: list[View] = []
     if "windows" in kinds:
         views.append(WindowsView(WindowSettings(seed=seed)))
@@ -71,7 +67,7 @@ def default_views(
 
 
 def _affordable(views: list[KernelView], landmarks: SeriesBatch, series: int) -> list[KernelView]:
-    """The views with as many points and pivots as can be paid for; none where even the fewest are too many."""
+    """Returns the views with as many points and pivots as can be paid for; none where even the fewest are too many."""
     budget = 1.0 + 2e-3 * series
     for points in _POINTS:
         for pivots in (max(len(landmarks), 1), *_PIVOTS):
@@ -86,7 +82,7 @@ _OF_KERNELS = {"kernel": KernelBlock, "lifted": KernelBlock}
 
 
 def block_state(block: Block) -> dict[str, Any]:
-    """The kind of the block, what it learned, and the centring of its kernels by their names."""
+    """Returns the kind of the block, what it learned, and the centring of its kernels by their names."""
     centring = {name: learned.state() for name, learned in block.centring.items()}
     return {"kind": block.kind, "state": block.state(), "centring": centring}
 
@@ -95,7 +91,7 @@ def block_state(block: Block) -> dict[str, Any]:
 def block_from_state(
     stored: Mapping[str, Any], landmarks: SeriesBatch | None, transformers: Mapping[str, Any]
 ) -> Block:
-    """The block of `block_state`. Without landmarks it has neither their features nor a centring: only its `parts`."""
+    """Returns the block of a `block_state`; without landmarks it has only its `parts`, and no centring."""
     kind, state = stored["kind"], stored["state"]
     features: SeriesBatch | list[Part] = [] if landmarks is None else landmarks
     if kind == "features":
@@ -112,10 +108,8 @@ def block_from_state(
 
 
 class SavedBlocks(Sequence[Block]):
-    """Blocks from their states, each computed from the landmarks when it is first looked at: it may take seconds.
-
-    `states` are those of `block_state`; `transformers` those of views of the user's own, by name.
-    """
+    """Blocks from the `states` of `block_state`, each computed from the landmarks when first looked at, which may take
+    seconds; `transformers` are those of views of the user's own, by name."""
 
     def __init__(
         self, states: Sequence[dict[str, Any]], landmarks: SeriesBatch | None, transformers: Mapping[str, Any]
@@ -136,12 +130,12 @@ class SavedBlocks(Sequence[Block]):
 
 
 def states_of(blocks: Sequence[Block]) -> list[dict[str, Any]]:
-    """The states of blocks, with nothing computed for those that are not yet restored."""
+    """Returns the states of blocks, with nothing computed for those that are not yet restored."""
     return blocks.states if isinstance(blocks, SavedBlocks) else [block_state(block) for block in blocks]
 
 
 def kinds_of_kernels(blocks: Sequence[Block]) -> dict[str, str]:
-    """The kind of view of every kernel, by the name of the kernel; nothing is computed."""
+    """Returns the kind of view of every kernel, by the name of the kernel; nothing is computed."""
     if isinstance(blocks, SavedBlocks):
         return {name: state["kind"] for state in blocks.states for name in state["centring"]}
     return {name: block.kind for block in blocks for name in block.centring}

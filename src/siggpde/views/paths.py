@@ -1,7 +1,4 @@
-"""Words of the signature of whole paths: S / |S|, of the words of one degree or of all words up to a depth.
-
-With `degree=1` they are linear in the series (kind "linear"), otherwise kind "path".
-"""
+"""Words of the signature of whole paths: S / |S|, of one degree (`degree=1`, kind "linear") or of all up to a depth."""
 
 from __future__ import annotations
 
@@ -130,15 +127,13 @@ class PathBlock(FeatureBlock):
 
 
 def path_lengths(values: Tensor) -> Tensor:
-    """The lengths (n,) of paths (n, length, channels) that stand still after their ends."""
+    """Returns the lengths (n,) of paths (n, length, channels) that stand still after their ends."""
     return values.diff(dim=1).norm(dim=2).sum(1)
 
 
 def channel_scales(paths: SeriesBatch, time_scale: float, path_length: float) -> Tensor:
-    """Scales theta (channels,) at which the median length of the paths is `path_length`.
-
-    All channels have the same scale but time, channel 0, whose scale is `time_scale` times that of the others.
-    """
+    """Returns scales theta (channels,) at which the median length of the paths is `path_length`, equal but for time,
+    channel 0, whose scale is `time_scale` times as large."""
     weights = torch.ones(paths.channels, dtype=torch.float64, device=paths.values.device)
     weights[0] = time_scale
     median = float(path_lengths(paths.values * weights).median())

@@ -39,10 +39,8 @@ class TransformerView(View):
 
 @dataclass(frozen=True)
 class Example(Learned):
-    """The `features` (p,) that a transformer gave for a series of sines of this shape.
-
-    A saved model holds no transformer: by this, one that is not that of the fit is noticed.
-    """
+    """The `features` (p,) that a transformer gave for a series of sines of this shape, by which a saved model, which
+    holds no transformer, notices one that is not that of the fit."""
 
     length: int
     channels: int
@@ -114,7 +112,7 @@ class TransformerBlock(FeatureBlock):
 
 
 def as_arrays(batch: SeriesBatch) -> Any:
-    """Series (n, channels, length), or a list of (channels, length_i) where lengths differ, as numpy arrays."""
+    """Returns series (n, channels, length), or a list of (channels, length_i) where lengths differ, as numpy arrays."""
     values = batch.values.detach().cpu().transpose(1, 2).contiguous().numpy()
     if batch.lengths is None:
         return values
@@ -124,7 +122,7 @@ def as_arrays(batch: SeriesBatch) -> Any:
 
 
 def _features(transformer: Any, batch: SeriesBatch, name: str, count: int | None = None) -> Tensor:
-    """The features (n, p) in float64, refused where they are not finite or not `count`."""
+    """Returns the features (n, p) in float64, refused where they are not finite or not `count`."""
     values = np.asarray(transformer.transform(as_arrays(batch)), dtype=np.float64)
     if values.ndim != 2 or len(values) != len(batch):
         raise ValueError(
@@ -143,7 +141,7 @@ def _features(transformer: Any, batch: SeriesBatch, name: str, count: int | None
 
 
 def _sines(length: int, channels: int, ragged: bool) -> SeriesBatch:
-    """One series whose channel c is t + sin(2 pi (c + 1) t + c) at t from 0 to 1."""
+    """Returns one series whose channel c is t + sin(2 pi (c + 1) t + c) at t from 0 to 1."""
     steps = torch.linspace(0, 1, length, dtype=torch.float64)[:, None]
     channel = torch.arange(channels, dtype=torch.float64)
     values = (steps + torch.sin(2 * torch.pi * (channel + 1) * steps + channel))[None]

@@ -1,11 +1,4 @@
-"""Series as statistics of signatures over their windows: settings, what is learned, features, scales and names.
-
-`numerics.windows` has the mathematics of one view of windows: a lift, a dilation and groups of channels.
-`WindowSettings` says which views there are, `WindowFeatures` computes their statistics, and `WindowScaler` brings these
-to mean 0 and spread 1. The block b of views v then has the kernel K_b(X, Y) = mean over v of <phi_v(X), phi_v(Y)> with
-phi_v = z / sqrt(p): z are the p features of a view, cut off at 8. Over the training series K_b(X, X) is 1 in the mean,
-but for what is cut off.
-"""
+"""Series as statistics of signatures over their windows: settings, what is learned, features, scales and names."""
 
 from __future__ import annotations
 
@@ -47,8 +40,8 @@ class WindowSettings:
     points
         The points of a window; of series with a median length below twice as many, max(3, length / 2).
     max_dilations
-        Windows are dilated by 1, 2, 4, .. while they span at most the median length; of more than so many,
-        evenly spaced ones are kept. Before dilating by D, all lifts but "dx" are averaged over D / 2 points.
+        The most dilations 1, 2, 4, .. at which windows span at most the median length, evenly spaced where there are
+        more. Before dilating by D, all lifts but "dx" are averaged over D / 2 points.
     max_windows
         The most windows of a series.
     max_channels
@@ -88,7 +81,7 @@ class WindowSettings:
             raise ValueError(f"path_length must be positive, got {self.path_length}")
 
     def views(self, channels: int, lengths: Tensor) -> list[WindowView]:
-        """The views of series with so many channels; lengths (n,) are those of the training series."""
+        """Returns the views of series with so many channels; lengths (n,) are those of the training series."""
         random = torch.Generator().manual_seed(self.seed)
         views = []
         for lift in self.lifts:
@@ -108,10 +101,9 @@ class WindowSettings:
 
 
 def dilations(points: int, length: int, most: int) -> list[int]:
-    """Powers of two by which a window can be dilated in `length` points, at least 1; at most `most`, evenly spaced.
+    """Returns powers of two by which a window can be dilated in `length` points, at least 1; at most `most`, evenly
+    spaced.
 
-    Examples
-    --------
     >>> dilations(9, 100, 8), dilations(9, 100, 3), dilations(9, 5, 8)
     ([1, 2, 4, 8], [1, 4, 8], [1])
     """
@@ -125,11 +117,8 @@ def dilations(points: int, length: int, most: int) -> list[int]:
 def channel_groups(
     channels: int, most: int, base_point: bool, random: torch.Generator
 ) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """Groups of channels that have a path together, and the depth of its signature.
-
-    Up to three channels are one group: depth 4 for one, 3 for two or three. Of more channels, `most` are drawn, which
-    are single with base point (what matters is where they are) and paired without (how they move together): depth 3.
-    """
+    """Returns groups of channels that have a path together, and the depth of its signature: up to three channels are
+    one group; of more `most` are drawn, single with base point and in pairs, for how they move together, without."""
     if channels <= _JOINT_CHANNELS:
         return (tuple(range(channels)),), 4 if channels == 1 else 3
     drawn = torch.randperm(channels, generator=random).tolist()[:most]
@@ -157,12 +146,11 @@ class WindowBlock(NamedTuple):
 
 @dataclass(frozen=True)
 class WindowFeatures:
-    """Statistics of window signatures of series, for many views (`siggpde.numerics.windows`).
+    """Statistics of window signatures of series, for many views (`siggpde.numerics.windows`), made by `fit`.
 
-    Made by `fit`. What comes of a series depends on it alone, and on what was learned: `mean` and `spread` of the
-    channels (d,), by which series are standardised, `lift_scales` (d,) of each lift, and the scales of each view. All
-    is computed in float64: a share of windows above a threshold jumps where a word passes it, and rounding in float32
-    would move words past thresholds.
+    What comes of a series depends on it alone, and on what was learned: `mean` and `spread` (d,) of the channels,
+    `lift_scales` (d,) of each lift, and the scales of each view. All is computed in float64: a share of windows above a
+    threshold jumps where a word passes it, and rounding in float32 would move words past it.
 
     Examples
     --------
@@ -195,7 +183,7 @@ class WindowFeatures:
         return WindowFeatures(settings, mean.cpu(), spread.cpu(), scales, tuple(fitted))
 
     def blocks(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Iterator[WindowBlock]:
-        """The blocks of all views, two a view, one at a time: memory is that of one view. Features are of `dtype`."""
+        """Yields the blocks of all views, two a view, with features of `dtype`; memory is that of one view."""
         x = _standardised(batch, self.mean, self.spread)
         for number, fitted in enumerate(self.views):
             pooled = pool_windows(
@@ -210,20 +198,20 @@ class WindowFeatures:
             yield WindowBlock(f"{fitted.view.lift}3", number, pooled.thirds.flatten(1).to(dtype))
 
     def widths(self) -> list[int]:
-        """The number of features of each block, in the order of `blocks`."""
+        """Returns the number of features of each block, in the order of `blocks`."""
         q = self.settings.thresholds
         statistics = (4 + q, 3 * (1 + (q + 1) // 2))
         return [count * fitted.view.columns for fitted in self.views for count in statistics]
 
     def transform(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Tensor:
-        """All features, (n, sum of `widths`), block beside block."""
+        """Returns all features, (n, sum of `widths`), block beside block."""
         out = torch.empty(len(batch), sum(self.widths()), dtype=dtype, device=batch.values.device)
         for columns, block in zip(out.split(self.widths(), 1), self.blocks(batch, torch.float64), strict=True):
             columns.copy_(block.values)
         return out
 
     def state(self) -> dict[str, Any]:
-        """Everything learned as plain values and tensors; `from_state` is the way back."""
+        """Returns everything learned as plain values and tensors."""
         return {
             "settings": asdict(self.settings),
             "mean": self.mean,
@@ -249,7 +237,7 @@ class WindowFeatures:
 
 
 def _standardised(batch: SeriesBatch, mean: Tensor, spread: Tensor) -> Tensor:
-    """(n, length, channels), float64: at mean 0 and spread 1 over the training series; padding holds the last."""
+    """Returns (n, length, channels), float64, at mean 0 and spread 1; padding holds the last point."""
     if batch.channels != len(mean):
         raise ValueError(f"the series have {batch.channels} channels, but those of fit had {len(mean)}")
     values = batch.hold_last().values.double()
@@ -277,10 +265,8 @@ class FittedView:
 
 
 def lift_scale(x: Tensor, lengths: Tensor, lift: Lift) -> Tensor:
-    """The root mean square (channels,) of the lifted training series, float64; 1 for lifts that are not scaled.
-
-    x (n, length, channels) standardised, held at the last point; lengths (n,).
-    """
+    """Returns the root mean square (channels,) of the lifted training series x (n, length, channels), float64, which
+    are held at the last point; 1 for lifts that are not scaled."""
     channels = x.shape[2]
     if lift not in ("dx", "cum"):
         return torch.ones(channels, dtype=torch.float64)
@@ -305,12 +291,9 @@ def lift_scale(x: Tensor, lengths: Tensor, lift: Lift) -> Tensor:
 def fit_view(
     x: Tensor, lengths: Tensor | None, view: WindowView, scale: Tensor, path_length: float, thresholds: int
 ) -> FittedView:
-    """The scales and thresholds of a view, from windows of the training series.
-
-    A path is scaled to `path_length` in the median window. Thresholds are next to the quantiles 1 / (q + 1), ..,
-    q / (q + 1) of each word, midway between two windows, so that no rounding moves a training window to the other side.
-    x (n, length, channels); lengths (n,), or None for all; `scale` of the lift (channels,).
-    """
+    """Returns the scales of a view, at which the median window of x (n, length, channels) has the length `path_length`,
+    and thresholds next to the quantiles of each word, midway between two windows, so that no rounding moves a training
+    window to the other side."""
     n, length, _ = x.shape
     counts = view.window_counts(torch.full((n,), length) if lengths is None else lengths.cpu())
     chosen = spread_windows(counts, _WINDOWS_FOR_SCALES)
@@ -326,13 +309,7 @@ def fit_view(
 
 
 def spread_windows(counts: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """(series, window) of every k-th window of all series, which have `counts` (n,) windows: `most` to twice as many.
-
-    Examples
-    --------
-    >>> spread_windows(torch.tensor([3, 1, 4]), 4)
-    (tensor([0, 0, 2, 2]), tensor([0, 2, 0, 2]))
-    """
+    """Returns (series, window) of every k-th window of series with `counts` (n,) windows: `most` to twice as many."""
     ends = counts.cumsum(0)
     total = int(ends[-1])
     chosen = torch.arange(0, total, max(1, total // most))
@@ -354,16 +331,14 @@ class _Columns(Learned):
 
 @dataclass(frozen=True)
 class WindowScaler:
-    """Standardisation of every block of every view. Features that do not vary over the training series are left out.
+    """Standardisation of every block of every view to phi = z / sqrt(p), for the p features z that vary, cut off at 8.
 
     Examples
     --------
     >>> values = torch.tensor([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]])
     >>> scaler, (block,) = WindowScaler.fit_transform([WindowBlock("x1", 0, values)])
-    >>> block.values
-    tensor([[-1.],
-            [ 0.],
-            [ 1.]])
+    >>> block.values.flatten()
+    tensor([-1.,  0.,  1.])
     """
 
     columns: tuple[_Columns, ...]
@@ -382,16 +357,16 @@ class WindowScaler:
         return WindowScaler(tuple(columns)), out
 
     def __call__(self, blocks: Iterable[WindowBlock]) -> Iterator[WindowBlock]:
-        """The features phi (n, p) of all blocks of `WindowFeatures.blocks`, in the same order, one at a time."""
+        """Yields the features phi (n, p) of all blocks of `WindowFeatures.blocks`, in the same order."""
         for block, columns in zip(blocks, self.columns, strict=True):
             yield _scaled(block, columns)
 
     def to(self, device: torch.device | str) -> WindowScaler:
-        """The same on a device, which has to be that of the features."""
+        """Returns the same on a device, which has to be that of the features."""
         return WindowScaler(tuple(columns.to(device) for columns in self.columns))
 
     def state(self) -> list[dict[str, Tensor]]:
-        """Everything learned as tensors; `from_state` is the way back."""
+        """Returns everything learned as tensors."""
         return [columns.state() for columns in self.columns]
 
     @staticmethod
@@ -410,22 +385,8 @@ _THIRDS = ("first third", "middle third", "last third")
 
 
 def feature_names(features: WindowFeatures, channels: Sequence[str], clock: str = "time") -> list[str]:
-    """The name of every feature, in the order of `WindowFeatures.transform`; `channels` are names of the channels.
-
-    A name is "<lift> dilation <D>[ base point]: <statistic of a word>[, <third>]"; a word is the channels (and "time",
-    or what `clock` calls it) of its iterated integral, in order.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from siggpde.series import SeriesBatch
-    >>> from siggpde.views.window_features import WindowSettings
-    >>> batch = SeriesBatch(torch.randn(9, 30, 1).double())
-    >>> settings = WindowSettings(lifts=("x",), max_dilations=1, thresholds=1)
-    >>> names = feature_names(WindowFeatures.fit(batch, settings), ["level"])
-    >>> names[1], names[26 * 4 + 2]
-    ('x dilation 1: mean of time–level', 'x dilation 1: share of level–time above q1/2')
-    """
+    """Returns the name of every feature, in the order of `WindowFeatures.transform`: "<lift> dilation <D>[ base point]:
+    <statistic of a word>[, <third>]", a word being its `channels`, and "time" or what `clock` calls it, in order."""
     if len({clock, *channels}) <= len(channels):  # channels called alike, or one called "time"
         channels = [f"{name} {i}" for i, name in enumerate(channels)]
     return [

@@ -16,11 +16,8 @@ from siggpde.views.window_features import WindowFeatures, WindowScaler, WindowSe
 
 @dataclass(frozen=True)
 class WindowsView(View):
-    """Windows by `settings`; of series of `bins` frequencies, their log spectra, where `bins` is given.
-
-    Kernels are named by their lift and "1" for statistics over the whole series or "3" for those over its thirds, such
-    as "x1"; those of the spectrum "spectrum1" and "spectrum3".
-    """
+    """Windows by `settings`, of the series or, with `bins`, of log spectra of so many frequencies; kernels are called
+    "x1" for statistics of the lift x over the whole series, "x3" over its thirds, "spectrum1" and "spectrum3"."""
 
     settings: WindowSettings = field(default_factory=WindowSettings)
     bins: int | None = None
@@ -37,7 +34,7 @@ class WindowsView(View):
         return block, block.centre()
 
     def kernel(self, name: str) -> str:
-        """The kernel to which features of this name belong."""
+        """Returns the kernel to which features of this name belong."""
         return name if self.bins is None else f"spectrum{name[-1]}"
 
 
@@ -88,7 +85,7 @@ class WindowsBlock(FeatureBlock):
         return "time" if self.view.bins is None else "frequency"
 
     def keep(self, names: set[str]) -> WindowsBlock | None:
-        """The block with the views that give these kernels alone: the others need not be computed."""
+        """Returns the block with the views that give these kernels alone: the others need not be computed."""
         views, columns, landmarks, centring = [], [], [], {}
         for number, view in enumerate(self.features.views):
             both = slice(2 * number, 2 * number + 2)
@@ -124,7 +121,7 @@ class WindowsBlock(FeatureBlock):
 
 
 def spectrum_bins(landmarks: SeriesBatch) -> int | None:
-    """How many frequencies the spectra of such series have: half of the points, at most 128; None below 16 points."""
+    """Returns how many frequencies spectra have: half of the points, at most 128; None below 16 points."""
     median = int(torch.as_tensor(landmarks.counts()).median())
     return min(128, median // 2) if median >= 16 else None
 
@@ -133,18 +130,9 @@ _RANGE = 35.0  # nats below the strongest frequency of a channel: less is roundi
 
 
 def log_spectrum(batch: SeriesBatch, bins: int) -> SeriesBatch:
-    """Log power (n, bins, channels) at `bins` frequencies from 0 to half of a cycle a point.
-
-    The power of the discrete Fourier transform of the series less its mean, times a Hann window, averaged over bins of
-    equal width (with shares of frequencies that lie in two), and nowhere further below its maximum than exp(-35). What
-    comes of a series does not depend on the others.
-
-    Examples
-    --------
-    >>> wave = torch.sin(torch.arange(64.0) * (2 * torch.pi / 8)).double()[None, :, None]
-    >>> int(log_spectrum(SeriesBatch(wave), 8).values[0, :, 0].argmax())
-    2
-    """
+    """Returns log power (n, bins, channels) at `bins` frequencies from 0 to half a cycle a point: of the discrete
+    Fourier transform of the series less its mean, times a Hann window, averaged over bins of equal width, at least
+    exp(-35) times the maximum. What comes of a series does not depend on the others."""
     values, counts = batch.values.double(), batch.counts()
     out = values.new_empty(len(batch), bins, batch.channels)
     for length in counts.unique().tolist():
@@ -162,7 +150,7 @@ def log_spectrum(batch: SeriesBatch, bins: int) -> SeriesBatch:
 
 
 def _pooled(power: Tensor, bins: int) -> Tensor:
-    """The mean power (n, bins, channels) of frequencies (n, k, channels) in bins of equal width."""
+    """Returns the mean power (n, bins, channels) of frequencies (n, k, channels) in bins of equal width."""
     count = power.shape[1]
     sums = torch.cat([torch.zeros_like(power[:, :1]), power.cumsum(dim=1)], dim=1)
     edges = torch.linspace(0, count, bins + 1, dtype=power.dtype, device=power.device)
