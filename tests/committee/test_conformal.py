@@ -1,7 +1,5 @@
 """Prediction sets, intervals and predictions without a training series, against the formulas done slowly by refits."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

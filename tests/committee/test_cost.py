@@ -1,7 +1,5 @@
 """What a fit costs: as it is said before it starts, and what very many series can afford."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re
@@ -14,19 +12,7 @@ from helpers import small_estimators
 from helpers.small_view_committees import small_views
 from helpers.view_data import standardised, walks
 from siggpde import SigGPClassifier
-from siggpde.committee.cost import (
-    BUDGET,
-    LARGE,
-    MAX_LANDMARKS,
-    PRODUCT,
-    WORTH_SAYING,
-    affordable,
-    announce,
-    duration,
-    fit_seconds,
-    landmarks_for,
-    row_seconds,
-)
+from siggpde.committee import cost
 from siggpde.committee.recipes import Recipe
 from siggpde.series import SeriesBatch
 from siggpde.utils.progress import Progress
@@ -34,7 +20,7 @@ from siggpde.views.kernels import KernelView
 from siggpde.views.kinds import default_views
 
 N, M = 10**6, 100
-OWN = N * 2 * PRODUCT * M**2  # seconds of the regression of a member
+OWN = N * 2 * cost.PRODUCT * M**2  # seconds of the regression of a member
 SECONDS = {"cheap": 1e-5, "usual": 2e-4, "dear": 6e-4, "much too dear": 5e-3}
 RECIPES = [Recipe(name, ((name, 1.0),)) for name in SECONDS]
 ALL = [*RECIPES, Recipe("cheap and dear", (("cheap", 1.0), ("dear", 1.0)))]
@@ -42,7 +28,7 @@ ALL = [*RECIPES, Recipe("cheap and dear", (("cheap", 1.0), ("dear", 1.0)))]
 
 def chosen(weights: list[float], scores: list[float] | None = None, total: int = N, limit: float | None = None):
     scores = scores or [1.0, 0.8, 0.7, 0.6, 0.65]
-    actual = affordable(ALL, scores, torch.tensor(weights, dtype=torch.float64), SECONDS, total, limit, M)
+    actual = cost.affordable(ALL, scores, torch.tensor(weights, dtype=torch.float64), SECONDS, total, limit, M)
     assert float(actual.sum()) == pytest.approx(1.0)
     return {ALL[index].name: float(actual[index]) for index in actual.nonzero()[:, 0].tolist()}
 
@@ -50,12 +36,12 @@ def chosen(weights: list[float], scores: list[float] | None = None, total: int =
 def test_up_to_twenty_thousand_series_only_a_time_limit_leaves_members_out(caplog: pytest.LogCaptureFixture):
     weights = [0.0, 0.0, 0.0, 0.7, 0.3]
     everything = {"much too dear": 0.7, "cheap and dear": pytest.approx(0.3)}
-    assert chosen(weights, total=LARGE) == chosen(weights, total=M, limit=1e-9) == everything
+    assert chosen(weights, total=cost.LARGE) == chosen(weights, total=M, limit=1e-9) == everything
     assert not caplog.records
-    assert chosen(weights, total=LARGE, limit=20.0) == {"cheap and dear": 1.0}
+    assert chosen(weights, total=cost.LARGE, limit=20.0) == {"cheap and dear": 1.0}
     assert "the budget of 20 s" in caplog.text
-    assert landmarks_for(LARGE, 1500) == landmarks_for(1500, 1500, limit=1e-9) == 1500
-    assert landmarks_for(LARGE, 1500, limit=1e-9) == 300
+    assert cost.landmarks_for(cost.LARGE, 1500) == cost.landmarks_for(1500, 1500, limit=1e-9) == 1500
+    assert cost.landmarks_for(cost.LARGE, 1500, limit=1e-9) == 300
 
 
 def test_what_fits_is_kept_as_it_is(caplog: pytest.LogCaptureFixture):
@@ -77,7 +63,7 @@ def test_what_does_not_fit_is_left_out_and_the_log_says_so(caplog: pytest.LogCap
 
 def test_a_kernel_that_is_there_already_costs_nothing_more():
     """`cheap` and `dear` are within the budget together; their sum has no kernel more."""
-    assert 1e-5 * N + 6e-4 * N + 3 * OWN < BUDGET < 2 * 6e-4 * N
+    assert 1e-5 * N + 6e-4 * N + 3 * OWN < cost.BUDGET < 2 * 6e-4 * N
     assert set(chosen([0.2, 0.0, 0.5, 0.0, 0.3])) == {"cheap", "dear", "cheap and dear"}
 
 
@@ -97,42 +83,42 @@ def test_where_no_weighed_member_fits_the_best_is_taken_of_those_that_do_and_whe
 def test_a_time_limit_takes_the_place_of_the_budget():
     weights = [0.1, 0.3, 0.6, 0.0, 0.0]
     assert set(chosen(weights, limit=100.0)) == {"cheap"}
-    assert set(chosen(weights, limit=10 * BUDGET)) == {"cheap", "usual", "dear"}
+    assert set(chosen(weights, limit=10 * cost.BUDGET)) == {"cheap", "usual", "dear"}
 
 
-@pytest.mark.parametrize("total", [LARGE + 1, 10**5, 10**6, 10**8])
+@pytest.mark.parametrize("total", [cost.LARGE + 1, 10**5, 10**6, 10**8])
 @pytest.mark.parametrize(("points", "channels"), [(46, 1), (300, 3), (5, 30)])
 def test_landmarks_become_fewer_with_series_windows_and_seconds(total: int, points: int, channels: int):
-    actual = landmarks_for(total, 1500, points, channels)
+    actual = cost.landmarks_for(total, 1500, points, channels)
     assert 300 <= actual <= 1500
-    assert landmarks_for(10 * total, 1500, points, channels) <= actual
-    assert landmarks_for(total, 1500, 2 * points, channels) <= actual
-    assert landmarks_for(total, 1500, points, channels, limit=10.0) <= actual
-    assert landmarks_for(total, 200, points, channels) == 200
-    assert landmarks_for(77, 1500) == 77
+    assert cost.landmarks_for(10 * total, 1500, points, channels) <= actual
+    assert cost.landmarks_for(total, 1500, 2 * points, channels) <= actual
+    assert cost.landmarks_for(total, 1500, points, channels, limit=10.0) <= actual
+    assert cost.landmarks_for(total, 200, points, channels) == 200
+    assert cost.landmarks_for(77, 1500) == 77
 
 
 def test_costs_are_a_function_of_the_series_and_those_of_the_users_views_are_measured():
     batch = standardised(SeriesBatch(walks(24, 30, 2)))
     once, again = ([view.fit(batch)[0] for view in small_views()] for _ in range(2))
-    actual = row_seconds(once, batch, {"extremes": 3.0})
-    assert actual == row_seconds(again, batch, {"extremes": 3.0, "P": 9.0})
+    actual = cost.row_seconds(once, batch, {"extremes": 3.0})
+    assert actual == cost.row_seconds(again, batch, {"extremes": 3.0, "P": 9.0})
     assert actual["extremes"] == 3.0
     assert actual.keys() == {name for block in once for name in block.centring}
     assert all(seconds > 0 for seconds in actual.values())
     half = batch[:12]
-    cheaper = row_seconds([view.fit(half)[0] for view in small_views()], half, {"extremes": 3.0})
+    cheaper = cost.row_seconds([view.fit(half)[0] for view in small_views()], half, {"extremes": 3.0})
     assert all(cheaper[name] < actual[name] for name in actual if name != "extremes")
 
 
 def sizes(series: int, points: int = 50, channels: int = 2):
     """The default views of so many series, and landmarks, of which only the sizes matter."""
-    landmarks = SeriesBatch(torch.zeros(min(series, MAX_LANDMARKS), points, channels, dtype=torch.float64))
+    landmarks = SeriesBatch(torch.zeros(min(series, cost.MAX_LANDMARKS), points, channels, dtype=torch.float64))
     return default_views(landmarks, series), landmarks, series
 
 
 def seconds(*given: int) -> float:
-    return sum(fit_seconds(*sizes(*given)))
+    return sum(cost.fit_seconds(*sizes(*given)))
 
 
 def test_more_longer_series_and_more_views_take_longer():
@@ -142,12 +128,12 @@ def test_more_longer_series_and_more_views_take_longer():
     assert by_points == sorted(by_points) and by_points[0] < by_points[-1]
     views, landmarks, series = sizes(1000)
     linear = [view for view in views if view.kind == "linear"]
-    assert sum(fit_seconds(linear, landmarks, series)) < sum(fit_seconds(views, landmarks, series)) / 4
+    assert sum(cost.fit_seconds(linear, landmarks, series)) < sum(cost.fit_seconds(views, landmarks, series)) / 4
 
 
 def test_words_are_short_and_right_to_a_third():
     for exact in np.geomspace(5, 1e5, 500).tolist():
-        number, unit = duration(exact).split()[1:]
+        number, unit = cost.duration(exact).split()[1:]
         assert len(number) <= 3
         assert float(number) * {"s": 1, "min": 60, "h": 3600}[unit] == pytest.approx(exact, rel=0.34)
 
@@ -169,7 +155,7 @@ def test_a_long_fit_is_announced_once_where_it_is_wanted(capfd):
     for views, landmarks, series in (sizes(7494, 8), sizes(7494, 800)):
         for shown in (None, False):
             with Progress(shown) as bar:
-                announce(bar, views, landmarks, series)
+                cost.announce(bar, views, landmarks, series)
         (line,) = capfd.readouterr().err.splitlines()
         points = landmarks.values.shape[1]
         end = f": 7494 series of {points} points, 1500 landmarks, {len(views)} views"
@@ -179,13 +165,13 @@ def test_a_long_fit_is_announced_once_where_it_is_wanted(capfd):
 
 def test_a_log_that_shows_it_has_it_instead(capfd, caplog):
     with caplog.at_level(logging.INFO, "siggpde"), Progress(None) as bar:
-        announce(bar, *sizes(7494, 8))
+        cost.announce(bar, *sizes(7494, 8))
     assert len(caplog.messages) == 1 and caplog.messages[0].startswith("about ")
     assert capfd.readouterr().err.count("about ") <= 1  # of the log's own handler at the most
 
 
 def test_a_short_fit_says_nothing(capfd):
-    assert seconds(24, 10) < WORTH_SAYING
+    assert seconds(24, 10) < cost.WORTH_SAYING
     SigGPClassifier(verbose=1).fit(small_estimators.walks(), np.arange(24) % 2)
     assert "about" not in capfd.readouterr().err
 
@@ -193,7 +179,7 @@ def test_a_short_fit_says_nothing(capfd):
 @pytest.mark.slow
 def test_a_fit_of_many_series_says_how_long_it_takes_and_another_is_silent(capfd):
     X, y = small_estimators.walks(1200, 1, 20), np.arange(1200) % 2
-    assert seconds(1200, 20, 1) > WORTH_SAYING
+    assert seconds(1200, 20, 1) > cost.WORTH_SAYING
     SigGPClassifier(verbose=1).fit(X, y)
     said = capfd.readouterr().err
     assert said.count("about ") == 1 and "1200 series of 20 points, 1200 landmarks" in said

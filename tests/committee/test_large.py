@@ -1,7 +1,5 @@
 """Landmarks of many series, and one pass over all: the same sums with any number of threads and ranks."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import pytest
 import torch
 
 from helpers import rank_jobs
+from helpers.refusals import assert_refused
 from helpers.small_view_committees import Extremes, small_views
 from helpers.view_data import standardised, walks
 from siggpde.committee.large import LargeFit, choose_landmarks, parallel_map
@@ -91,8 +90,7 @@ def test_results_are_in_order_and_an_error_ends_the_work(threads: int):
         return number
 
     actual = []
-    with pytest.raises(ArithmeticError, match="three"):
-        actual.extend(parallel_map(failing, range(1000), threads))
+    assert_refused("three", actual.extend, parallel_map(failing, range(1000), threads), error=ArithmeticError)
     assert max(asked) <= 3 + threads
 
 

@@ -1,7 +1,5 @@
 """The link of classes: its objective, its optimum and its search, and its probabilities against integrals."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Members that learn from more series are regressions on whitened landmark features of all series."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from typing import Any

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers.random_paths import few
+from helpers.refusals import assert_refused
 from helpers.view_data import generator, ragged, walks
 from siggpde.committee import committee as module
 from siggpde.committee.committee import ViewCommittee, average_latents
@@ -198,8 +199,7 @@ def test_views_of_ones_own_are_members():
     assert {member.recipe.name for member in committee.members} <= {"ends", "ends²"}
     assert float((outputs(committee, batch).argmax(1) == labels(batch).y).double().mean()) > 0.9
     taken = (TransformerView("L", Ends()),)
-    with pytest.raises(ValueError, match="the same name 'L'"):
-        fit(batch, labels(batch), replace(QUICK, more_views=taken))
+    assert_refused("the same name 'L'", fit, batch, labels(batch), replace(QUICK, more_views=taken))
 
 
 def test_no_more_members_than_asked_and_no_more_time():

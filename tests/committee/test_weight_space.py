@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from helpers.refusals import assert_refused
 from helpers.small_estimators import rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.committee.committee import ViewCommittee
@@ -66,5 +67,4 @@ def test_fewer_directions_make_the_variance_larger():
 
 def test_powers_and_kernels_need_series():
     exact, _ = committee(["linear", "kernel"], 0)
-    with pytest.raises(ValueError, match="need the landmark series"):
-        without_series(exact, complete=True)
+    assert_refused("need the landmark series", without_series, exact, complete=True)

@@ -1,7 +1,5 @@
 """Weights of members by a Bayesian bootstrap of their left-out series, and choices in which a series had no part."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from helpers.archive_server import HEAD, TEST, TRAIN, Archive, zipped
+from helpers.refusals import assert_refused
 from siggpde.datasets import archive as archive_module
 from siggpde.datasets import load_dataset
 from siggpde.datasets.archive import address, record, sha256
@@ -111,8 +112,7 @@ def test_pendigits_needs_no_server(archive: Archive, cache: Path):
 
 
 def test_no_download_unless_wanted(archive: Archive):
-    with pytest.raises(FileNotFoundError, match="'Small' not found; looked for"):
-        load_dataset("Small", download=False)
+    assert_refused("'Small' not found; looked for", load_dataset, "Small", download=False, error=FileNotFoundError)
     assert archive.asked == []
 
 
@@ -138,8 +138,7 @@ def test_offline(archive: Archive, cache: Path):
 def test_a_server_that_stalls(archive: Archive, cache: Path, monkeypatch: pytest.MonkeyPatch):
     archive.seconds = 1.0
     monkeypatch.setattr(archive_module, "_TIMEOUT", 0.1)
-    with pytest.raises(FileNotFoundError, match="timed out"):
-        load_dataset("Small")
+    assert_refused("timed out", load_dataset, "Small", error=FileNotFoundError)
     assert files(cache) == []
 
 
@@ -155,8 +154,7 @@ def test_truncated_answers(archive: Archive, cache: Path):
 
 def test_truncated_answers_without_a_length(archive: Archive, cache: Path):
     archive.length, archive.missing_bytes = False, 30
-    with pytest.raises(FileNotFoundError, match="is not a zip file"):
-        load_dataset("Small")
+    assert_refused("is not a zip file", load_dataset, "Small", error=FileNotFoundError)
     assert files(cache) == []
     archive.missing_bytes = 0
     assert len(load_dataset("Small").X_train) == 2
@@ -186,8 +184,7 @@ def damaged() -> bytes:
 )
 def test_bad_zip_files(archive: Archive, cache: Path, tmp_path: Path, content: bytes, error, message: str):
     archive.files["/Small.zip"] = content
-    with pytest.raises(error, match=message):
-        load_dataset("Small")
+    assert_refused(message, load_dataset, "Small", error=error)
     assert files(cache) == []
     assert sorted(path.name for path in tmp_path.rglob("*.ts")) == []
 
@@ -197,8 +194,7 @@ def test_bad_zip_files(archive: Archive, cache: Path, tmp_path: Path, content: b
 def test_sizes_are_bounded(archive: Archive, cache: Path, limit: str, length: bool, monkeypatch: pytest.MonkeyPatch):
     archive.length = length
     monkeypatch.setattr(archive_module, limit, 50)
-    with pytest.raises((FileNotFoundError, ValueError), match="more than 50"):
-        load_dataset("Small")
+    assert_refused("more than 50", load_dataset, "Small", error=(FileNotFoundError, ValueError))
     assert files(cache) == []
 
 
@@ -239,22 +235,19 @@ def test_files_put_into_the_cache_are_recorded_at_first_use(cache: Path):
     load_dataset("own")
     assert json.loads((cache / "checksums.json").read_text()) == {"Own.npz": sha256(cache / "Own.npz")}
     (cache / "Own.npz").write_bytes((cache / "Own.npz").read_bytes() + b"\0")
-    with pytest.raises(ValueError, match="has changed"):
-        load_dataset("Own")
+    assert_refused("has changed", load_dataset, "Own")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"Small.npz": 1}'])
 def test_damaged_checksums(archive: Archive, cache: Path, content: str):
     load_dataset("Small")
     (cache / "checksums.json").write_text(content)
-    with pytest.raises(ValueError, match=r"checksums\.json is damaged; delete it"):
-        load_dataset("Small")
+    assert_refused(r"checksums\.json is damaged; delete it", load_dataset, "Small")
 
 
 @pytest.mark.parametrize("name", ["a b", "-x", "ä", "x?y=1", "a#b"])
 def test_names_that_the_archive_cannot_have(archive: Archive, name: str):
-    with pytest.raises(ValueError, match="names of letters, digits"):
-        load_dataset(name)
+    assert_refused("names of letters, digits", load_dataset, name)
     assert archive.asked == []
 
 
@@ -264,8 +257,7 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SIGGPDE_ARCHIVE", "http://here/there/")
     assert address("GunPoint") == "http://here/there/GunPoint.zip"
     monkeypatch.setenv("SIGGPDE_ARCHIVE", "file:///etc")
-    with pytest.raises(ValueError, match="SIGGPDE_ARCHIVE must be an address"):
-        address("GunPoint")
+    assert_refused("SIGGPDE_ARCHIVE must be an address", address, "GunPoint")
 
 
 def test_threads_download_once(archive: Archive):

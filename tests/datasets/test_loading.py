@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.refusals import assert_refused
 from siggpde.datasets import find_dataset, load_pendigits, read_dataset
 
 
@@ -72,14 +73,12 @@ def test_error_names_every_place_and_tells_how_to_choose_one(
         assert str(folder / "Nowhere.npz") in str(caught.value)
     assert "SIGGPDE_DATA is not set" not in str(caught.value)
     monkeypatch.delenv("SIGGPDE_DATA")
-    with pytest.raises(FileNotFoundError, match="SIGGPDE_DATA is not set"):
-        find_dataset("Nowhere")
+    assert_refused("SIGGPDE_DATA is not set", find_dataset, "Nowhere", error=FileNotFoundError)
 
 
 @pytest.mark.parametrize("name", ["", "../PenDigits", "data/PenDigits"])
 def test_a_name_is_not_a_path(name: str):
-    with pytest.raises(ValueError, match="by its name"):
-        find_dataset(name)
+    assert_refused("by its name", find_dataset, name)
 
 
 def test_lengths_and_channel_names_may_be_left_out_and_integers_become_float32(tmp_path: Path):
@@ -103,11 +102,9 @@ def test_lengths_and_channel_names_may_be_left_out_and_integers_become_float32(t
     ],
 )
 def test_malformed_files_are_explained(tmp_path: Path, members: dict[str, np.ndarray], message: str):
-    with pytest.raises(ValueError, match=message):
-        read_dataset(write(tmp_path / "Bad.npz", **members))
+    assert_refused(message, read_dataset, write(tmp_path / "Bad.npz", **members))
 
 
 def test_other_archives_are_refused(tmp_path: Path):
     np.savez(tmp_path / "Other.npz", data=np.zeros(3))
-    with pytest.raises(ValueError, match="lacks X_train, y_train, X_test, y_test"):
-        read_dataset(tmp_path / "Other.npz")
+    assert_refused("lacks X_train, y_train, X_test, y_test", read_dataset, tmp_path / "Other.npz")

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from helpers.cli_data import LONG, command, loaded, long_table, run, write
+from helpers.refusals import assert_refused
 from siggpde.cli.processes import shard_bounds, shard_of
 from siggpde.datasets import load_pendigits
 from siggpde.distributed.ranks import Ranks
@@ -49,8 +50,7 @@ def test_parts_are_all_the_series(count: int, ragged: bool):
 
 
 def test_there_must_be_a_series_for_every_rank():
-    with pytest.raises(ValueError, match="there are 2 series for 3 ranks, but each needs one"):
-        shard_bounds(2, Part(0, 3))
+    assert_refused("there are 2 series for 3 ranks, but each needs one", shard_bounds, 2, Part(0, 3))
 
 
 @pytest.mark.parametrize("kind", ["npy", "parquet"])

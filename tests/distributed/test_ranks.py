@@ -13,6 +13,7 @@ from torch._C._distributed_c10d import HashStore
 
 from helpers import rank_jobs
 from helpers.rank_jobs import BROKEN, BY_TWO, FITS
+from helpers.refusals import assert_refused
 from siggpde.distributed.ranks import ALONE, RankLost, Ranks, connect
 from siggpde.distributed.shard import Shard
 from siggpde.series import SeriesBatch
@@ -170,15 +171,13 @@ def test_what_torchrun_sets_is_asked_for(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ValueError, match="RANK, MASTER_ADDR, MASTER_PORT is not set: start with torchrun"):
-        connect()
+    assert_refused("RANK, MASTER_ADDR, MASTER_PORT is not set: start with torchrun", connect)
 
 
 def test_ranks_that_never_come_are_not_waited_for(monkeypatch: pytest.MonkeyPatch):
     for name, value in {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(RankLost, match=r"rank 1 of 2 could not meet the others at 127\.0\.0\.1:9"):
-        connect(timeout=1.0)
+    assert_refused(r"rank 1 of 2 could not meet the others at 127\.0\.0\.1:9", connect, timeout=1.0, error=RankLost)
 
 
 @pytest.mark.parametrize("cut", [0, 3, 7])

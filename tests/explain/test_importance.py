@@ -92,8 +92,7 @@ def test_what_the_paper_reads():
     place = int(mean[1:].abs().argmax())
     assert reading.words[0].name == "–".join(letters[letter] for letter in words[place])
     assert all(word.std > 0 for word in reading.words)
-    with pytest.raises(ValueError, match="method='paper'"):
-        SigGPClassifier(views=["linear"], members=1).fit(X, y).paper_reading()
+    assert_refused("method='paper'", SigGPClassifier(views=["linear"], members=1).fit(X, y).paper_reading)
 
 
 @pytest.mark.parametrize("views", [["kernel"], ["kernel", "windows"]])

@@ -15,25 +15,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from helpers.refusals import assert_refused
 from helpers.small_committees import batch_of, ends, labels_of, latents, one_member
 from helpers.small_view_committees import explained, finite_committee_of, view_committee_of
 from siggpde import SigGPClassifier
 from siggpde.committee.weight_space import without_series
 from siggpde.datasets import load_dataset
-from siggpde.explain import PermutationSettings, SeriesExplanation, Stretch, deletion_curve, explain_series
+from siggpde.explain import PermutationSettings, SeriesExplanation, Stretch, deletion_curve, explain_series, shapley
 from siggpde.explain.posterior import over_members
-from siggpde.explain.shapley import (
-    Ends,
-    Run,
-    States,
-    add_up,
-    main_runs,
-    member_logits,
-    plans_of,
-    posterior_spread,
-    sample_credits,
-    segments_of,
-)
 from siggpde.explain.terms import stretched, terms_of
 from siggpde.explain.text import when
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Poisson, Softmax
@@ -194,9 +183,9 @@ def test_times_and_points_are_those_of_the_data():
 
 def test_neighbours_that_matter_are_one_stretch():
     values = torch.tensor([[4.0, 0.1], [3.0, -1.0], [-2.0, -1.5], [0.5, 0.0]])
-    assert main_runs(values, 5) == [Run(0, 0, 1), Run(1, 1, 2), Run(0, 2, 2)]
-    assert main_runs(values, 1) == [Run(0, 0, 1)]
-    assert main_runs(0 * values, 5) == []
+    assert shapley.main_runs(values, 5) == [shapley.Run(0, 0, 1), shapley.Run(1, 1, 2), shapley.Run(0, 2, 2)]
+    assert shapley.main_runs(values, 1) == [shapley.Run(0, 0, 1)]
+    assert shapley.main_runs(0 * values, 5) == []
 
 
 def test_short_series_have_a_segment_for_every_point():
@@ -213,8 +202,7 @@ def test_short_series_have_a_segment_for_every_point():
 
 @pytest.mark.parametrize("settings", [{"segments": -1}, {"permutations": 3}])
 def test_wrong_settings_are_refused(settings: dict):
-    with pytest.raises(ValueError, match=f"{next(iter(settings))} must be at least"):
-        PermutationSettings(**settings)
+    assert_refused(f"{next(iter(settings))} must be at least", PermutationSettings, **settings)
 
 
 def test_sentences_tell_channels_that_do_the_same_together():
@@ -252,23 +240,23 @@ def terms():
     return terms_of(view_committee_of(batch, labels_of(batch, 3), 3))
 
 
-def series_and_ends(terms, background: bool) -> tuple[SeriesBatch, Ends]:
+def series_and_ends(terms, background: bool) -> tuple[SeriesBatch, shapley.Ends]:
     one = batch_of(1, 20, channels=CHANNELS, seed=4)
     references = batch_of(6, 20, channels=CHANNELS, seed=5).values if background else terms.ordinary[None]
-    begins = member_logits(terms, SeriesBatch(references))
-    return one, Ends(member_logits(terms, one)[:, 0], references, begins, torch.arange(len(references)))
+    begins = shapley.member_logits(terms, SeriesBatch(references))
+    return one, shapley.Ends(shapley.member_logits(terms, one)[:, 0], references, begins, torch.arange(len(references)))
 
 
 @pytest.mark.parametrize("background", [False, True])
 def test_means_and_spreads_are_those_without_groups(terms, background: bool):
-    plans = plans_of(terms)
+    plans = shapley.plans_of(terms)
     assert len(plans) == 2  # windows of the series and of the spectrum
     one, ends = series_and_ends(terms, background)
-    settings, runs = PermutationSettings(4, 4, 2), [Run(1, 0, 2), Run(3, 2, 2)]
-    fast, slow = (sample_credits(terms, one, ends, settings, used_plans) for used_plans in (plans, {}))
+    settings, runs = PermutationSettings(4, 4, 2), [shapley.Run(1, 0, 2), shapley.Run(3, 2, 2)]
+    fast, slow = (shapley.sample_credits(terms, one, ends, settings, used_plans) for used_plans in (plans, {}))
     torch.testing.assert_close(fast.credits, slow.credits, rtol=1e-6, atol=1e-6)  # features are float32
     pair = torch.tensor([0, 2])
-    spreads = (posterior_spread(terms, sampled, pair, runs) for sampled in (fast, slow))
+    spreads = (shapley.posterior_spread(terms, sampled, pair, runs) for sampled in (fast, slow))
     for one_way, other_way in zip(*spreads, strict=True):
         torch.testing.assert_close(one_way, other_way, rtol=1e-6, atol=1e-6)
 
@@ -276,16 +264,16 @@ def test_means_and_spreads_are_those_without_groups(terms, background: bool):
 @pytest.mark.parametrize("background", [False, True])
 def test_latents_are_those_of_the_plain_prediction(terms, background: bool):
     one, ends = series_and_ends(terms, background)
-    cuts = sample_credits(terms, one, ends, PermutationSettings(4, 4, 2), plans_of(terms)).cuts
+    cuts = shapley.sample_credits(terms, one, ends, PermutationSettings(4, 4, 2), shapley.plans_of(terms)).cuts
     numbers = cuts.numbers()
-    _, means = add_up(terms, cuts, list(range(20)), plans_of(terms))
+    _, means = shapley.add_up(terms, cuts, list(range(20)), shapley.plans_of(terms))
     plain, _ = terms.committee.member_latents(cuts.series(numbers))
     torch.testing.assert_close(means, plain, rtol=1e-6, atol=1e-6)
 
 
 def test_states_are_what_is_kept_and_the_reference_of_the_rest():
     mask = torch.tensor([[[1, 0], [1, 1]], [[1, 1], [1, 0]], [[1, 1], [1, 0]], [[0, 1], [1, 1]]]).bool()
-    states = States(mask, torch.tensor([0, 1, 2, 0]))
+    states = shapley.States(mask, torch.tensor([0, 1, 2, 0]))
     first, state = states.of([0])
     assert state[0] == state[1] == state[2] != state[3] and len(first) == 2
     first, state = states.of([1])
@@ -310,8 +298,7 @@ def test_areas_of_a_sum_are_those_of_its_terms():
 
 @pytest.mark.parametrize("wrong", [[], [[1.0]], [np.nan, 1.0]])
 def test_contributions_must_be_numbers(wrong: list):
-    with pytest.raises(ValueError, match="contributions must be finite"):
-        deletion_curve(lambda masks: masks.sum(1), wrong)
+    assert_refused("contributions must be finite", deletion_curve, lambda masks: masks.sum(1), wrong)
 
 
 def by_gradients(f, values: torch.Tensor, reference: torch.Tensor, of_point: torch.Tensor) -> np.ndarray:
@@ -348,10 +335,10 @@ def test_explanations_of_real_series_beat_gradients_and_permutations(name: str):
         first, second = (there.classes.index(label) for label in (result.label, result.runner_up))
         values = batch.values[row]
         segments, channels = there.contrast.shape
-        of_point = segments_of(len(values), segments, values.device)
+        of_point = shapley.segments_of(len(values), segments, values.device)
 
         def latent(series: torch.Tensor, first: int = first, second: int = second) -> np.ndarray:
-            logits = over_members(terms, member_logits(terms, SeriesBatch(series)))
+            logits = over_members(terms, shapley.member_logits(terms, SeriesBatch(series)))
             return (logits[:, first] - logits[:, second]).numpy()
 
         def f(masks: np.ndarray, values=values, of_point=of_point, latent=latent, channels=channels) -> np.ndarray:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from helpers.model_folders import NEW, OLD, data_file, files, holds
+from helpers.refusals import assert_refused
 from siggpde.persistence import read_folder, write_folder
 
 OPERATIONS = [(os, "replace"), (os, "fsync"), (os, "unlink"), (os, "open"), (os, "listdir"), (builtins, "open")]
@@ -86,8 +87,7 @@ def test_a_full_disk_leaves_the_old_model_and_no_litter(saved: Path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))
     try:
-        with pytest.raises(OSError, match="File too large"):
-            write_folder(saved, *NEW, force=True)
+        assert_refused("File too large", write_folder, saved, *NEW, force=True, error=OSError)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert holds(saved, OLD) and files(saved) == before

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from helpers.model_folders import OLD, data_file, holds, reseal
 from helpers.model_mutations import replace_data
+from helpers.refusals import assert_refused
 from siggpde.persistence import ModelFileError, read_folder, write_folder
 
 
@@ -28,8 +29,7 @@ def test_every_changed_byte_is_noticed(saved: Path, name: str):
         bad = bytearray(good)
         bad[position] ^= 1 << choose.randrange(8)
         path.write_bytes(bad)
-        with pytest.raises(ModelFileError, match=str(path)):
-            read_folder(saved)
+        assert_refused(str(path), read_folder, saved, error=ModelFileError)
         bad[position] = choose.randrange(256)
         path.write_bytes(bad)
         with suppress(ModelFileError):  # a space for a space changes nothing
@@ -47,8 +47,7 @@ def test_every_cut_and_addition_is_noticed(saved: Path, name: str):
     for end in [0, 1, 8, len(good) - 2, *(choose.randrange(len(good) - 2) for _ in range(60))]:
         for bad in (good[:end], good[end + 1 :], good[:end] + b"\x80" + good[end:], good + b"\0" * (end + 1)):
             path.write_bytes(bad)
-            with pytest.raises(ModelFileError, match=str(path)):
-                read_folder(saved)
+            assert_refused(str(path), read_folder, saved, error=ModelFileError)
 
 
 @settings(max_examples=40, deadline=None)
@@ -96,15 +95,13 @@ def test_edited_manifests_say_what_is_wrong(saved: Path, old: str, new: str, mes
     text = (saved / "model.json").read_text()
     assert old in text
     (saved / "model.json").write_text(text.replace(old, new))
-    with pytest.raises(ModelFileError, match=message):
-        read_folder(saved)
+    assert_refused(message, read_folder, saved, error=ModelFileError)
 
 
 def test_a_model_json_of_something_else_is_refused(saved: Path):
     for text in ("", "[]", "3", "null", "{}", "\ufeff{}", "not json"):
         (saved / "model.json").write_text(text)
-        with pytest.raises(ModelFileError, match=r"model\.json is not"):
-            read_folder(saved)
+        assert_refused(r"model\.json is not", read_folder, saved, error=ModelFileError)
 
 
 @pytest.mark.parametrize(
@@ -126,33 +123,27 @@ def test_a_model_json_of_something_else_is_refused(saved: Path):
 )
 def test_manifests_of_the_wrong_structure_are_refused(saved: Path, changes: dict[str, Any], message: str):
     reseal(saved, **changes)
-    with pytest.raises(ModelFileError, match=message):
-        read_folder(saved)
+    assert_refused(message, read_folder, saved, error=ModelFileError)
 
 
 def test_missing_and_unreadable_files(tmp_path: Path, saved: Path):
-    with pytest.raises(FileNotFoundError, match=r"there is no model folder .*nowhere"):
-        read_folder(tmp_path / "nowhere")
+    assert_refused(r"there is no model folder .*nowhere", read_folder, tmp_path / "nowhere", error=FileNotFoundError)
     with pytest.raises(ModelFileError, match=r"is a file, not a model folder; give the folder that holds model\.json"):
         read_folder(saved / "model.json")
-    with pytest.raises(ModelFileError, match=r"is not a saved model: it has no model\.json"):
-        read_folder(tmp_path)
+    assert_refused(r"is not a saved model: it has no model\.json", read_folder, tmp_path, error=ModelFileError)
     data = data_file(saved)
     content = data.read_bytes()
     data.unlink()
-    with pytest.raises(ModelFileError, match=f"{data.name} is missing; copy the whole folder again"):
-        read_folder(saved)
+    assert_refused(f"{data.name} is missing; copy the whole folder again", read_folder, saved, error=ModelFileError)
     os.mkfifo(data)  # opening it would wait for ever
-    with pytest.raises(ModelFileError, match=rf"{data.name} cannot be read \(not a regular file\)"):
-        read_folder(saved)
+    assert_refused(rf"{data.name} cannot be read \(not a regular file\)", read_folder, saved, error=ModelFileError)
     data.unlink()
     (tmp_path / "elsewhere").write_bytes(content)
     data.symlink_to(tmp_path / "elsewhere")  # as caches of downloads do
     assert holds(saved, OLD)
     (saved / "model.json").unlink()
     (saved / "model.json").mkdir()
-    with pytest.raises(ModelFileError, match=r"model\.json cannot be read"):
-        read_folder(saved)
+    assert_refused(r"model\.json cannot be read", read_folder, saved, error=ModelFileError)
 
 
 def test_tensors_of_foreign_kinds_are_not_read(saved: Path):

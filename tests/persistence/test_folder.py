@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers.model_folders import NEW, OLD, data_file, files, holds, same
+from helpers.refusals import assert_refused
 from siggpde.persistence import ModelFileError, read_folder, write_folder
 
 DTYPES = [torch.float32, torch.float64, torch.int64, torch.bool, torch.uint8]
@@ -129,8 +130,7 @@ circle["inside"] = circle
     ],
 )
 def test_metadata_that_json_cannot_hold_are_refused(tmp_path: Path, metadata: Any, message: str):
-    with pytest.raises(ValueError, match=message):
-        write_folder(tmp_path / "m", {}, metadata, "")
+    assert_refused(message, write_folder, tmp_path / "m", {}, metadata, "")
     assert files(tmp_path) == []
 
 
@@ -150,8 +150,7 @@ HALF = torch.zeros(2, dtype=torch.float16)
     ],
 )
 def test_tensors_of_other_kinds_are_refused(tmp_path: Path, tensors: Any, message: str):
-    with pytest.raises(ValueError, match=message):
-        write_folder(tmp_path / "m", tensors, {}, "")
+    assert_refused(message, write_folder, tmp_path / "m", tensors, {}, "")
     assert files(tmp_path) == []
 
 
@@ -192,8 +191,7 @@ def test_what_is_no_model_is_left_alone(tmp_path: Path, saved: Path):
         (lost, "it has no model.json but weights-"),
     ]:
         for force in (False, True):
-            with pytest.raises(FileExistsError, match=message):
-                write_folder(folder, *NEW, force=force)
+            assert_refused(message, write_folder, folder, *NEW, force=force, error=FileExistsError)
     (other / "model.json").write_text('{"format": "another"}')
     with pytest.raises(FileExistsError, match="is not the manifest of a siggpde model"):
         write_folder(other, *NEW, force=True)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from helpers.refusals import assert_refused
 from helpers.small_models import QUIET, disturb, labels, same_state, series, small_gp, targets, whole_gp
 from siggpde.gp.features import OrthogonalSignatureFeatures, principal_directions
 from siggpde.gp.kernel import SignatureKernel
@@ -198,8 +199,7 @@ def test_what_cannot_be_saved_says_so():
     ],
 )
 def test_models_that_would_not_come_back_are_refused(make: Any, message: str):
-    with pytest.raises(ValueError, match=message):
-        model_state(make())
+    assert_refused(message, model_state, make())
 
 
 def _with(model: SignatureGP, name: str, value: float) -> SignatureGP:
@@ -224,8 +224,7 @@ def _state(**options: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def test_no_tensor_may_be_missing_or_of_another_shape_or_type(name: str):
     tensors, settings = _state()
     value = tensors.pop(name)
-    with pytest.raises(ModelFileError, match=r"save the model again"):
-        model_from_state(tensors, settings)
+    assert_refused(r"save the model again", model_from_state, tensors, settings, error=ModelFileError)
     wrong = [value[None], value.to(torch.uint8), torch.cat([value.reshape(-1)] * 2), value.reshape(-1)[:0]]
     if value.is_floating_point():
         wrong += [value.half(), value * float("nan"), value / 0.0]
@@ -286,8 +285,7 @@ def test_no_setting_may_be_missing_or_strange(path: str):
 def test_parts_that_do_not_fit_are_named(change: Any, message: str):
     tensors, settings = _state()
     change(tensors, settings)
-    with pytest.raises(ModelFileError, match=message):
-        model_from_state(tensors, settings)
+    assert_refused(message, model_from_state, tensors, settings, error=ModelFileError)
 
 
 def test_features_must_be_words_of_the_kernel():

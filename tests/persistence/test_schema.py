@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from helpers.refusals import assert_refused
 from siggpde.persistence.model_schema import check_model
 from siggpde.persistence.schema import (
     EITHER,
@@ -55,8 +56,7 @@ def test_values(schema: Schema, good: list[Any], bad: list[Any]):
     for value in good:
         check(schema, value)
     for value in bad:
-        with pytest.raises(SchemaError, match=r"^it"):
-            check(schema, value)
+        assert_refused(r"^it", check, schema, value, error=SchemaError)
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,10 @@ def test_tensors(bad: Any):
     schema = array(None, None, low=0)
     check(schema, torch.zeros(2, 3).double())
     check(schema, torch.zeros(2, 0).double())
-    with pytest.raises(SchemaError, match=r"^it must"):
-        check(schema, bad)
+    assert_refused(r"^it must", check, schema, bad, error=SchemaError)
     check(array(None, None, dtypes=EITHER), torch.zeros(2, 3))
     check(array(...), torch.zeros(2, 3, 1).double())
-    with pytest.raises(SchemaError, match="from 0 to 5, got 0 to 6"):
-        check(integers(None, high=5), torch.tensor([0, 6]))
+    assert_refused("from 0 to 5, got 0 to 6", check, integers(None, high=5), torch.tensor([0, 6]), error=SchemaError)
 
 
 def test_dictionaries_may_lack_some_fields_and_have_no_others():
@@ -93,8 +91,7 @@ def test_dictionaries_may_lack_some_fields_and_have_no_others():
             r"^it\.b\.mean must have finite",
         ),
     ):
-        with pytest.raises(SchemaError, match=said):
-            check(schema, wrong)
+        assert_refused(said, check, schema, wrong, error=SchemaError)
 
 
 def test_sizes_of_the_same_name_are_the_same():
@@ -119,8 +116,7 @@ def test_sizes_of_the_same_name_are_the_same():
         (state(scale=5), r"it\.members\[1\]\.scale has 5 for 4 rank"),
         (state(members=3), r"it\.weights has 3 for 2 members"),
     ):
-        with pytest.raises(SchemaError, match=said):
-            check(schema, wrong)
+        assert_refused(said, check, schema, wrong, error=SchemaError)
 
 
 def test_messages_stay_short():
@@ -131,5 +127,4 @@ def test_messages_stay_short():
 
 
 def test_a_model_without_anything_is_not_one():
-    with pytest.raises(SchemaError, match=r"^model lacks 'estimator'$"):
-        check_model({}, {})
+    assert_refused(r"^model lacks 'estimator'$", check_model, {}, {}, error=SchemaError)

@@ -114,8 +114,7 @@ def test_given_axes_come_back_and_gaps_stay_gaps(pyplot, drawn):
 )
 def test_what_does_not_fit_is_refused(changes, message):
     arguments = {"values": VALUES, "contributions": PARTS, "edges": EDGES, "times": POINTS} | changes
-    with pytest.raises(ValueError, match=message):
-        plot_series(**arguments)
+    assert_refused(message, plot_series, **arguments)
 
 
 NAMES = ["x", "y"]
@@ -203,10 +202,9 @@ def test_explanations_of_spectrograms_are_drawn_on_them(pyplot, drawn):
     settings = Spectrogram(rate=100, nfft=32, overlap=16, low=5, high=15)
     model = classifier(spectrogram=settings).fit(sound, np.arange(12) // 6)
     (why,) = model.explain(sound[:1], segments=3, permutations=4, uncertainty=False)
-    with pytest.raises(
-        ValueError, match=r"is of a spectrogram, \d+ channels \(.* Hz, ..\), but x has 1; give the spec"
-    ):
-        plot_explanation(why, sound[0])
+    assert_refused(
+        r"is of a spectrogram, \d+ channels \(.* Hz, ..\), but x has 1; give the spec", plot_explanation, why, sound[0]
+    )
     batch = settings(SeriesBatch(torch.as_tensor(sound[:1]).transpose(1, 2)))
     assert batch.times is not None
     seen = np.concatenate([batch.times.numpy(), batch.values[0].T.numpy()])

@@ -5,17 +5,11 @@ from typing import Any
 
 import pytest
 
+from helpers.refusals import assert_refused
 from helpers.small_committees import batch_of, labels_of, trained_model
+from siggpde import plots
 from siggpde.explain import Effect, Importance, Importances, PaperReading, WordWeight, global_importance
 from siggpde.metrics import classification_metrics
-from siggpde.plots import (
-    plot_calibration,
-    plot_confusion,
-    plot_effects,
-    plot_importance,
-    plot_intervals,
-    plot_paper_reading,
-)
 from siggpde.plots.importance import fitted
 from siggpde.plots.style import AGAINST, FOR, PALE, letters
 
@@ -28,7 +22,7 @@ WORDS = [WordWeight("moisture–humidity–moisture", ("moisture", "humidity", "
 
 
 def test_effects_have_their_signs_and_doubts(pyplot, drawn):
-    ax = plot_effects(EFFECTS, label="effect on fat (%)")
+    ax = plots.plot_effects(EFFECTS, label="effect on fat (%)")
     bars: Any = ax.patches
     assert [bar.get_width() for bar in bars] == [2.0, -1.0, 0.1]
     assert [bar.get_facecolor() for bar in bars] == [
@@ -36,16 +30,15 @@ def test_effects_have_their_signs_and_doubts(pyplot, drawn):
     ]
     assert [text.get_text() for text in ax.get_yticklabels()] == [part.name for part in EFFECTS]
     drawn(ax)
-    with pytest.raises(ValueError, match="no effects to draw"):
-        plot_effects([])
+    assert_refused("no effects to draw", plots.plot_effects, [])
     for other in (Importances([Importance("x", (), 1.0, 1.0)], 1, 1), None):
         with pytest.raises(ValueError, match="effects must be a list of `Effect`"):
-            plot_effects(other)  # pyright: ignore[reportArgumentType]
+            plots.plot_effects(other)  # pyright: ignore[reportArgumentType]
 
 
 def test_names_of_any_kind_are_drawn(pyplot, drawn):
     words = ["$x_{$–time", "–".join(["acceleration_of_the_left_hand"] * 5), "n" * 200]
-    ax = plot_effects([Effect(name, (), 1.0, 0.5, 0.99) for name in words])
+    ax = plots.plot_effects([Effect(name, (), 1.0, 0.5, 0.99) for name in words])
     drawn(ax)
     names_drawn = [text.get_text() for text in ax.get_yticklabels()]
     assert [part.replace("\n", "") for part in names_drawn] == words
@@ -53,13 +46,12 @@ def test_names_of_any_kind_are_drawn(pyplot, drawn):
 
 
 def test_what_the_paper_reads(pyplot, drawn):
-    ax = plot_paper_reading(PaperReading(WORDS, {}, 10))
+    ax = plots.plot_paper_reading(PaperReading(WORDS, {}, 10))
     bars: Any = ax.patches
     assert [bar.get_width() for bar in bars] == [1.5] and ax.get_xlabel() == "|m|"
     drawn(ax)
-    assert len(plot_paper_reading(WORDS).patches) == 1
-    with pytest.raises(ValueError, match="no words to draw"):
-        plot_paper_reading([])
+    assert len(plots.plot_paper_reading(WORDS).patches) == 1
+    assert_refused("no words to draw", plots.plot_paper_reading, [])
 
 
 @pytest.fixture(scope="module")
@@ -69,19 +61,19 @@ def importances():
 
 
 def test_importance(pyplot, importances, drawn):
-    ax = plot_importance(importances)
+    ax = plots.plot_importance(importances)
     names = [text.get_text().replace("–\n", "–").replace("\n", " ") for text in ax.get_yticklabels()]
     assert names == [part.name for part in importances.words]
     assert [bar.get_width() for bar in ax.patches] == pytest.approx([part.share for part in importances.words])
     assert ax.yaxis_inverted()
     drawn(ax)
-    assert len(plot_importance(importances.channels).patches) == len(importances.channels)
-    assert len(plot_importance(importances.features).patches) == len(importances.features)
+    assert len(plots.plot_importance(importances.channels).patches) == len(importances.channels)
+    assert len(plots.plot_importance(importances.features).patches) == len(importances.features)
 
 
 def test_long_names_are_broken_and_what_speaks_against_is_orange(pyplot, drawn):
     name = "dx dilation 4 base point: share of time–humidity above q1/2, middle third"
-    ax = plot_importance([Importance(name, (), 0.5, 0.5), Importance("moisture", (), 0.2, -0.2)])
+    ax = plots.plot_importance([Importance(name, (), 0.5, 0.5), Importance("moisture", (), 0.2, -0.2)])
     first, second = (text.get_text() for text in ax.get_yticklabels())
     assert first.replace("\n", " ") == name and second == "moisture"
     assert first.count("\n") == 1 and max(map(len, first.split("\n"))) < 48
@@ -91,7 +83,7 @@ def test_long_names_are_broken_and_what_speaks_against_is_orange(pyplot, drawn):
 
 def test_names_of_many_thin_bars_do_not_overlap(narrow):
     name = "windows of the series at mean 0 and spread 1, by thirds, of the increments"
-    ax = plot_importance([Importance(f"{k} {name}", (), 0.5, 0.5) for k in range(18)], narrow)
+    ax = plots.plot_importance([Importance(f"{k} {name}", (), 0.5, 0.5) for k in range(18)], narrow)
     ax.figure.canvas.draw()
     boxes = [text.get_window_extent() for text in ax.get_yticklabels()]
     assert all(above.y0 >= below.y1 - 1 for above, below in itertools.pairwise(boxes))
@@ -101,7 +93,7 @@ def test_names_of_many_thin_bars_do_not_overlap(narrow):
 
 def test_names_are_broken_between_words_and_are_as_large_as_they_can_be(narrow):
     names = ["time–hand height–hand height–time and 24 like it", "hand height"]
-    ax = plot_importance([Importance(name, (), 0.5, 0.5) for name in names], narrow)
+    ax = plots.plot_importance([Importance(name, (), 0.5, 0.5) for name in names], narrow)
     names_drawn = [text.get_text() for text in ax.get_yticklabels()]
     assert (
         names_drawn[0].replace("–\n", "–").replace("\n", " ") == names[0]
@@ -118,10 +110,10 @@ def test_given_axes_come_back(pyplot, importances):
     metrics = classification_metrics([0, 1], [[1, 0], [0, 1]], [0, 1])
     figure, axes = pyplot.subplots(2, 2)
     axes_drawn = [
-        plot_importance(importances, axes[0, 0]),
-        plot_confusion(metrics, axes[0, 1]),
-        plot_calibration([0, 1], [[1, 0], [0, 1]], [0, 1], axes[1, 0]),
-        plot_intervals([1.0], [1.0], [0.0], [2.0], axes[1, 1]),
+        plots.plot_importance(importances, axes[0, 0]),
+        plots.plot_confusion(metrics, axes[0, 1]),
+        plots.plot_calibration([0, 1], [[1, 0], [0, 1]], [0, 1], axes[1, 0]),
+        plots.plot_intervals([1.0], [1.0], [0.0], [2.0], axes[1, 1]),
     ]
     assert all(one is other for one, other in zip(axes_drawn, axes.flat, strict=True))
     assert pyplot.get_fignums() == [figure.number]
@@ -132,10 +124,8 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, importan
         raise ModuleNotFoundError(f"No module named {name!r}", name="matplotlib")
 
     monkeypatch.setattr("siggpde.plots.style.import_module", missing)
-    with pytest.raises(ImportError, match="pip install matplotlib"):
-        plot_importance(importances)
+    assert_refused("pip install matplotlib", plots.plot_importance, importances, error=ImportError)
 
 
 def test_nothing_to_draw_is_refused():
-    with pytest.raises(ValueError, match="no importances to draw"):
-        plot_importance([])
+    assert_refused("no importances to draw", plots.plot_importance, [])

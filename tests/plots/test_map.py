@@ -83,16 +83,9 @@ def test_map_of_numbers_and_of_a_plane(pyplot, drawn):
     drawn(ax)
 
 
-@pytest.mark.parametrize(
-    ("points", "y", "uncertain", "message"),
-    [
-        ([[1.0], [2.0]], [0, 1], None, "two columns or more"),
-        ([[1.0, 2.0]], [0, 1], None, "2 labels in y but 1 rows"),
-        ([[1.0, np.nan]], [0], None, r"points\[0, 1\] is nan"),
-        ([[1.0, 2.0]], [0], [1], "uncertain must be bools"),
-        (np.zeros((57, 2)), np.arange(57), None, "at most 56 classes"),
-    ],
-)
-def test_bad_maps_are_refused(pyplot, points, y, uncertain, message):
-    with pytest.raises(ValueError, match=message):
-        plot_map(points, y, uncertain=uncertain)
+def test_bad_maps_are_refused(pyplot):
+    assert_refused("two columns or more", plot_map, [[1.0], [2.0]], [0, 1], uncertain=None)
+    assert_refused("2 labels in y but 1 rows", plot_map, [[1.0, 2.0]], [0, 1], uncertain=None)
+    assert_refused(r"points\[0, 1\] is nan", plot_map, [[1.0, np.nan]], [0], uncertain=None)
+    assert_refused("uncertain must be bools", plot_map, [[1.0, 2.0]], [0], uncertain=[1])
+    assert_refused("at most 56 classes", plot_map, np.zeros((57, 2)), np.arange(57), uncertain=None)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from helpers.refusals import assert_refused
 from siggpde.plots import plot_novelty
 
 KNOWN = np.random.default_rng(0).exponential(0.33, 200)
@@ -36,17 +37,10 @@ def test_equal_scores(pyplot, drawn):
     drawn(plot_novelty([1.0], [1.0, 1.0]))
 
 
-@pytest.mark.parametrize(
-    ("scores", "training", "limit", "message"),
-    [
-        ([np.nan], KNOWN, None, "scores of series 0 is nan"),
-        ({"a": [1.0], "b": [np.inf]}, KNOWN, None, "scores of 'b' of series 0 is inf"),
-        ({}, KNOWN, None, "no scores to draw"),
-        (dict.fromkeys("abcdefg", KNOWN), KNOWN, None, "at most 6 sets"),
-        ([1.0], [], None, r"training must have shape \(n,\)"),
-        ([1.0], KNOWN, np.inf, "limit must be a finite score"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(scores, training, limit, message):
-    with pytest.raises(ValueError, match=message):
-        plot_novelty(scores, training, limit=limit)
+def test_what_cannot_be_drawn_is_refused():
+    assert_refused("scores of series 0 is nan", plot_novelty, [np.nan], KNOWN, limit=None)
+    assert_refused("scores of 'b' of series 0 is inf", plot_novelty, {"a": [1.0], "b": [np.inf]}, KNOWN, limit=None)
+    assert_refused("no scores to draw", plot_novelty, {}, KNOWN, limit=None)
+    assert_refused("at most 6 sets", plot_novelty, dict.fromkeys("abcdefg", KNOWN), KNOWN, limit=None)
+    assert_refused(r"training must have shape \(n,\)", plot_novelty, [1.0], [], limit=None)
+    assert_refused("limit must be a finite score", plot_novelty, [1.0], KNOWN, limit=np.inf)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy.stats import binom, norm
 
+from helpers.refusals import assert_refused
 from siggpde.plots import plot_intervals, plot_pit
 
 LEVELS = np.array([0.1, 0.25, 0.5, 0.9])
@@ -28,19 +29,12 @@ def test_bars_are_the_shares_between_quantiles(narrow, drawn):
     drawn(ax)
 
 
-@pytest.mark.parametrize(
-    ("y", "quantiles", "levels", "message"),
-    [
-        ([1.0], [[1.0, 2.0]], [0.5, 0.4], "levels must be ascending"),
-        ([1.0], [[1.0, 2.0]], [0.5, 1.0], "between 0 and 1"),
-        ([1.0], [[2.0, 1.0]], [0.4, 0.5], "quantiles of series 0 are not ascending"),
-        ([1.0], [[2.0]], [0.4, 0.5], r"quantiles must have shape \(1, 2\)"),
-        ([np.nan], [[2.0]], [0.4], "y of series 0 is nan"),
-    ],
-)
-def test_what_does_not_fit_is_refused(y, quantiles, levels, message):
-    with pytest.raises(ValueError, match=message):
-        plot_pit(y, quantiles, levels)
+def test_what_does_not_fit_is_refused():
+    assert_refused("levels must be ascending", plot_pit, [1.0], [[1.0, 2.0]], [0.5, 0.4])
+    assert_refused("between 0 and 1", plot_pit, [1.0], [[1.0, 2.0]], [0.5, 1.0])
+    assert_refused("quantiles of series 0 are not ascending", plot_pit, [1.0], [[2.0, 1.0]], [0.4, 0.5])
+    assert_refused(r"quantiles must have shape \(1, 2\)", plot_pit, [1.0], [[2.0]], [0.4, 0.5])
+    assert_refused("y of series 0 is nan", plot_pit, [np.nan], [[2.0]], [0.4])
 
 
 def test_intervals(pyplot, drawn):
@@ -60,17 +54,10 @@ def test_numbers_of_ticks_do_not_overlap(narrow):
     assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([1.0], [1.0, 2.0], [0.0], [2.0]), "they have 1, 2, 1, 1"),
-        (([], [], [], []), r"y must have shape \(n,\)"),
-        (([1.0], [math.nan], [0.0], [2.0]), "mean of series 0 is nan"),
-        (([1.0], [1.0], [0.0], [math.inf]), "upper of series 0 is inf"),
-        (([1.0], [1.0], [2.0], [0.0]), "series 0 ends below its start"),
-        ((["a"], [1.0], [0.0], [2.0]), "y must be numbers"),
-    ],
-)
-def test_bad_intervals_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        plot_intervals(*arguments)
+def test_bad_intervals_are_refused():
+    assert_refused("they have 1, 2, 1, 1", plot_intervals, [1.0], [1.0, 2.0], [0.0], [2.0])
+    assert_refused(r"y must have shape \(n,\)", plot_intervals, [], [], [], [])
+    assert_refused("mean of series 0 is nan", plot_intervals, [1.0], [math.nan], [0.0], [2.0])
+    assert_refused("upper of series 0 is inf", plot_intervals, [1.0], [1.0], [0.0], [math.inf])
+    assert_refused("series 0 ends below its start", plot_intervals, [1.0], [1.0], [2.0], [0.0])
+    assert_refused("y must be numbers", plot_intervals, ["a"], [1.0], [0.0], [2.0])

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.random_paths import modest
+from helpers.refusals import assert_refused
 from helpers.series_batches import same, times_of
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
@@ -239,20 +240,16 @@ ERRORS: list[tuple[Any, str]] = [
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize(("x", "message"), ERRORS, ids=[message[:40] for _, message in ERRORS])
 def test_errors_name_the_series_and_the_fix(x: Any, message: str):
-    with pytest.raises(ValueError, match=message):
-        collect(x)
-    with pytest.raises(ValueError, match=message.replace("X ", "train ").replace("of X", "of train")):
-        collect(x, "train")
+    assert_refused(message, collect, x)
+    assert_refused(message.replace("X ", "train ").replace("of X", "of train"), collect, x, "train")
 
 
 def test_errors_of_later_chunks_count_from_the_first():
     x = with_value(INF)
     for given_as in (x, list(x)):
-        with pytest.raises(ValueError, match="series 2 of X is infinite"):
-            list(collect_chunks(given_as, max_values=10))
+        assert_refused("series 2 of X is infinite", list, collect_chunks(given_as, max_values=10))
     x[2] = NAN
-    with pytest.raises(ValueError, match="series 2 of X is NaN everywhere"):
-        list(collect_chunks(x, max_values=1))
+    assert_refused("series 2 of X is NaN everywhere", list, collect_chunks(x, max_values=1))
 
 
 def test_arrays_of_objects_are_read_where_they_hold_numbers():
@@ -265,7 +262,5 @@ def test_arrays_of_objects_are_read_where_they_hold_numbers():
 
 
 def test_what_no_array_can_be_made_of_is_a_type_error():
-    with pytest.raises(TypeError, match=r"sparse.*toarray"):
-        collect(scipy.sparse.eye(3))
-    with pytest.raises(TypeError, match="must be a string or a number"):
-        collect(np.array([[{"a": 1}, 2.0]], dtype=object))
+    assert_refused(r"sparse.*toarray", collect, scipy.sparse.eye(3), error=TypeError)
+    assert_refused("must be a string or a number", collect, np.array([[{"a": 1}, 2.0]], dtype=object), error=TypeError)

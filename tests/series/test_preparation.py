@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.random_paths import modest
+from helpers.refusals import assert_refused
 from helpers.series_batches import same, times_of
 from siggpde.datasets import load_pendigits
 from siggpde.series import PathTransform, Preparation, SeriesBatch, Spectrogram, collect, fill_gaps, pool
@@ -164,21 +165,16 @@ def test_paths_of_a_data_set():
     assert lengths is None and paths.isfinite().all() and len(paths) == 3498
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"time_channel": 0.0}, "time_channel must be a whole number or None, got 0.0"),
-        ({"time_channel": True}, "time_channel must be a whole number"),
-        ({"time_channel": "t"}, "time_channel must be a whole number"),
-        ({"max_points": 0}, "max_points must be a positive whole number, or None.*got 0"),
-        ({"max_points": 1e3}, "max_points must be a positive whole number, or None.*got 1000.0"),
-        ({"spectrogram": 256}, "spectrogram must be a Spectrogram or None, got int"),
-        ({"spectrogram": Spectrogram(), "time_channel": 0}, "evenly sampled series; leave time_channel out"),
-    ],
-)
-def test_settings_that_make_no_sense(settings: dict[str, Any], message: str):
-    with pytest.raises(ValueError, match=message):
-        Preparation(**settings)
+def test_settings_that_make_no_sense():
+    assert_refused("time_channel must be a whole number or None, got 0.0", Preparation, time_channel=0.0)
+    assert_refused("time_channel must be a whole number", Preparation, time_channel=True)
+    assert_refused("time_channel must be a whole number", Preparation, time_channel="t")
+    assert_refused("max_points must be a positive whole number, or None.*got 0", Preparation, max_points=0)
+    assert_refused("max_points must be a positive whole number, or None.*got 1000.0", Preparation, max_points=1e3)
+    assert_refused("spectrogram must be a Spectrogram or None, got int", Preparation, spectrogram=256)
+    assert_refused(
+        "evenly sampled series; leave time_channel out", Preparation, spectrogram=Spectrogram(), time_channel=0
+    )
 
 
 def changed(series: int, channel: int, time: int | slice, value: float) -> np.ndarray:
@@ -204,37 +200,32 @@ def changed(series: int, channel: int, time: int | slice, value: float) -> np.nd
     ],
 )  # fmt: skip
 def test_errors_name_the_series(settings: dict[str, Any], x: Any, message: str):
-    with pytest.raises(ValueError, match=message):
-        Preparation(**settings).fit(x)
+    assert_refused(message, Preparation(**settings).fit, x)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("siggpde.series.preparation._CHUNK_VALUES", 1)
-        with pytest.raises(ValueError, match=message):
-            Preparation(**settings).fit(x)
+        assert_refused(message, Preparation(**settings).fit, x)
 
 
 def test_errors_of_use():
-    with pytest.raises(ValueError, match="call fit first"):
-        Preparation()(np.ones((1, 1, 1)))
+    assert_refused("call fit first", Preparation(), np.ones((1, 1, 1)))
     prepare = Preparation().fit(np.ones((1, 2, 3)))
-    with pytest.raises(
-        ValueError, match="the series of test have 3 channels, but those of fit had 2; hand in the same"
-    ):
-        prepare(np.ones((1, 3, 3)), "test")
-    with pytest.raises(ValueError, match="got 3 names for series of 2 channels"):
-        prepare.names(["a", "b", "c"])
-    with pytest.raises(ValueError, match="time_channel is 3, but channel_names has 2"):
-        Preparation(time_channel=3).names(["a", "b"])
+    assert_refused(
+        "the series of test have 3 channels, but those of fit had 2; hand in the same",
+        prepare,
+        np.ones((1, 3, 3)),
+        "test",
+    )
+    assert_refused("got 3 names for series of 2 channels", prepare.names, ["a", "b", "c"])
+    assert_refused("time_channel is 3, but channel_names has 2", Preparation(time_channel=3).names, ["a", "b"])
 
 
 def test_after_a_fit_that_failed_the_preparation_is_as_before():
     x = np.random.default_rng(0).normal(size=(4, 3, 5))
     prepare = Preparation().fit(x)
     state = prepare.state()
-    with pytest.raises(ValueError, match="infinite"):
-        prepare.fit(np.full((4, 2, 5), np.inf))
+    assert_refused("infinite", prepare.fit, np.full((4, 2, 5), np.inf))
     assert prepare.state() == state
-    with pytest.raises(ValueError, match="have 2 channels, but those of fit had 3"):
-        prepare(x[:, :2])
+    assert_refused("have 2 channels, but those of fit had 3", prepare, x[:, :2])
     assert len(prepare(x)) == 4
 
 
@@ -358,8 +349,7 @@ def test_without_gaps_nothing_is_copied():
 
 @pytest.mark.parametrize("fill", [[1.0], [1.0, NAN], [[1.0, 2.0]]])
 def test_fill_is_one_number_a_channel(fill: list[float]):
-    with pytest.raises(ValueError, match="fill must be 2 finite numbers, one a channel"):
-        fill_gaps(collect(np.ones((1, 2, 3))), fill)
+    assert_refused("fill must be 2 finite numbers, one a channel", fill_gaps, collect(np.ones((1, 2, 3))), fill)
 
 
 def test_time_stamps_must_be_there_and_in_order():
@@ -372,8 +362,7 @@ def test_time_stamps_must_be_there_and_in_order():
     ):
         times = good.clone()
         times[1, 2] = value
-        with pytest.raises(ValueError, match=message):
-            fill_gaps(SeriesBatch(values, None, times, first=10), [0.0])
+        assert_refused(message, fill_gaps, SeriesBatch(values, None, times, first=10), [0.0])
         fill_gaps(SeriesBatch(values, torch.tensor([4, 2, 4]), times), [0.0])  # padding is never read
 
 
@@ -444,5 +433,4 @@ def test_short_series_and_none_are_left_alone():
 
 @pytest.mark.parametrize("most", [0, -1, 2.5, True, "10"])
 def test_max_points_is_a_positive_number(most: object):
-    with pytest.raises(ValueError, match="max_points must be a positive whole number, or None"):
-        pool(collect(np.ones((2, 1, 3))), most)
+    assert_refused("max_points must be a positive whole number, or None", pool, collect(np.ones((2, 1, 3))), most)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from helpers.refusals import assert_refused
 from helpers.small_models import series
 from siggpde import signature
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
@@ -207,27 +208,21 @@ def test_every_channel_has_a_name(options: PathOptions, difference: int):
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="append must be"):
-        PathOptions(append="length")
+    assert_refused("append must be", PathOptions, append="length")
     for wrong in (-1, 6, 1.0):
-        with pytest.raises(ValueError, match=f"difference must be an integer from 0 to 5, got {wrong}"):
-            PathOptions(difference=wrong)
+        assert_refused(f"difference must be an integer from 0 to 5, got {wrong}", PathOptions, difference=wrong)
     with pytest.raises(ValueError, match="series 1 has too few points to take differences 2 times"):
         PathTransform(PathOptions(difference=2)).fit(ragged())
     with pytest.raises(ValueError, match="series 0 has too few points to take differences 3 times"):
         PathTransform(PathOptions(difference=3)).fit(series(2, length=3))
-    with pytest.raises(ValueError, match="call fit first"):
-        PathTransform()(series(2))
-    with pytest.raises(ValueError, match="no series to learn"):
-        PathTransform().fit(series(2)[:0])
+    assert_refused("call fit first", PathTransform(), series(2))
+    assert_refused("no series to learn", PathTransform().fit, series(2)[:0])
     fitted = PathTransform().fit(series(2))
-    with pytest.raises(ValueError, match="3 channels, but those of fit had 2"):
-        fitted(series(2, channels=3))
+    assert_refused("3 channels, but those of fit had 2", fitted, series(2, channels=3))
     x = series(3)
     x[2, 4, 1] = float("nan")
     for call in (PathTransform().fit, fitted):
-        with pytest.raises(ValueError, match=r"series is not finite .nan. in series 2, at time index 4, channel 1"):
-            call(x)
+        assert_refused(r"series is not finite .nan. in series 2, at time index 4, channel 1", call, x)
     assert fitted(x, lengths=[6, 6, 4])[0].isfinite().all()
     assert fitted(series(2)[:0])[0].shape[0] == 0
 
@@ -258,8 +253,7 @@ def test_a_batch_whole_gives_the_paths_of_its_tensors():
     expected, lengths = transform(values, lengths=batch.lengths, times=times)
     assert torch.equal(paths.values, expected) and torch.equal(paths.lengths, lengths)
     assert paths.times is None and paths.first == 3
-    with pytest.raises(ValueError, match="a SeriesBatch has its own lengths and times"):
-        transform.fit(batch, times=times)
+    assert_refused("a SeriesBatch has its own lengths and times", transform.fit, batch, times=times)
 
 
 def stamps(n: int = 4, length: int = 7, seed: int = 0) -> Tensor:
@@ -353,10 +347,8 @@ def test_a_state_from_before_there_were_stamps_or_differences():
 def test_stamps_come_as_in_fit():
     x, times = series(4, length=7), stamps()
     with_them, without = PathTransform().fit(x, times=times), PathTransform().fit(x)
-    with pytest.raises(ValueError, match="time stamps must be given as in fit, and the series of fit had them"):
-        with_them(x)
-    with pytest.raises(ValueError, match="time stamps must be given as in fit, and the series of fit had none"):
-        without(x, times=times)
+    assert_refused("time stamps must be given as in fit, and the series of fit had them", with_them, x)
+    assert_refused("time stamps must be given as in fit, and the series of fit had none", without, x, times=times)
     options = replace(PathOptions(), time=False)
     no_time = PathTransform(options).fit(x, times=times)
     assert torch.equal(no_time(x)[0], no_time(x, times=times)[0]), "without a time channel they do not matter"
@@ -366,10 +358,8 @@ def test_stamps_come_as_in_fit():
 def test_stamps_that_are_refused():
     x, times = series(4, length=7), stamps()
     for call in (PathTransform().fit, PathTransform().fit(x, times=times)):
-        with pytest.raises(ValueError, match=r"times must have shape \(4, 7\), got \(4, 6\)"):
-            call(x, times=times[:, 1:])
+        assert_refused(r"times must have shape \(4, 7\), got \(4, 6\)", call, x, times=times[:, 1:])
         bad = times.clone()
         bad[2, 5] = float("nan")
-        with pytest.raises(ValueError, match=r"times is not finite \(nan\) in series 2, at time index 5"):
-            call(x, times=bad)
+        assert_refused(r"times is not finite \(nan\) in series 2, at time index 5", call, x, times=bad)
         assert call(x, times=bad, lengths=[7, 7, 5, 7]) is not None

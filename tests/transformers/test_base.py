@@ -80,8 +80,7 @@ def test_names_and_tables_of_pandas():
     fitted = Means(channel_names=["level", "flow"]).fit(X)
     assert list(fitted.get_feature_names_out()) == ["mean of level", "mean of flow"]
     assert list(fitted.get_feature_names_out(["a", "b"])) == ["mean of a", "mean of b"]
-    with pytest.raises(ValueError, match="length equal to the number of channels, 2, got 3"):
-        fitted.get_feature_names_out(["a", "b", "c"])
+    assert_refused("length equal to the number of channels, 2, got 3", fitted.get_feature_names_out, ["a", "b", "c"])
     pandas = pytest.importorskip("pandas")
     fitted.set_output(transform="pandas")
     for given in (X, list(X)):
@@ -93,8 +92,7 @@ def test_names_and_tables_of_pandas():
 def test_fitted_or_not():
     X, fresh = walks(4, 2, 6), Means()
     for call in (lambda: fresh.transform(X), fresh.get_feature_names_out):
-        with pytest.raises(NotFittedError, match="has not been fitted yet; call fit first"):
-            call()
+        assert_refused("has not been fitted yet; call fit first", call, error=NotFittedError)
     assert fresh.fit(X) is fresh and fresh.n_channels_ == 2
     copied: Any = clone(fresh)
     with pytest.raises(NotFittedError):
@@ -107,8 +105,7 @@ def test_a_fit_that_fails_changes_nothing():
     X = walks(4, 2, 6)
     fitted = Means().fit(X)
     before = fitted.transform(X)
-    with pytest.raises(ValueError, match="power must be at least 1"):
-        fitted.set_params(power=0).fit(walks(4, 3, 9))
+    assert_refused("power must be at least 1", fitted.set_params(power=0).fit, walks(4, 3, 9))
     assert fitted.n_channels_ == 2
     np.testing.assert_array_equal(fitted.set_params(power=1).transform(X), before)
 

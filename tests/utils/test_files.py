@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.refusals import assert_refused
 from siggpde.utils import files
 from siggpde.utils.files import PART_SUFFIX, DiskFullError, atomic_write, locked, make_folder, read_regular
 
@@ -140,8 +141,7 @@ def test_only_regular_files_are_read_and_no_more_than_asked_for(tmp_path: Path):
     assert read_regular(tmp_path / "a", 3) == b"1234"
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(OSError, match="not a regular file"):
-            read_regular(path)
+        assert_refused("not a regular file", read_regular, path, error=OSError)
 
 
 def test_the_file_that_there_was_no_room_for_is_named_and_not_one_around_it(tmp_path: Path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.refusals import assert_refused
 from helpers.view_data import ragged, standardised, walks
 from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView
@@ -80,8 +81,7 @@ def test_series_of_unequal_lengths_are_a_list():
     ],
 )
 def test_answers_that_are_no_features_are_refused(answer: np.ndarray, message: str):
-    with pytest.raises(ValueError, match=f"view 'mine' gave .*{message}"):
-        TransformerView("mine", Wrong(answer)).fit(BATCH)
+    assert_refused(f"view 'mine' gave .*{message}", TransformerView("mine", Wrong(answer)).fit, BATCH)
 
 
 def test_features_that_do_not_vary_are_no_kernel():

@@ -1,7 +1,5 @@
 """Features of windows: against a plain implementation of the whole chain, their settings, scales and names."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 
 from helpers import window_oracle
 from helpers.random_paths import few, make
+from helpers.refusals import assert_refused
 from siggpde.numerics.core import core
 from siggpde.series import SeriesBatch
 from siggpde.views.window_features import (
@@ -185,8 +184,7 @@ def test_a_constant_channel_and_a_single_short_series():
     assert torch.isfinite(features.transform(SeriesBatch(x))).all()
     one = SeriesBatch(torch.ones(1, 1, 1).double())
     assert torch.isfinite(WindowFeatures.fit(one).transform(one)).all()
-    with pytest.raises(ValueError, match="3 channels, but those of fit had 2"):
-        features.transform(SeriesBatch(torch.zeros(1, 5, 3).double()))
+    assert_refused("3 channels, but those of fit had 2", features.transform, SeriesBatch(torch.zeros(1, 5, 3).double()))
 
 
 @few
@@ -318,5 +316,4 @@ def test_errors_name_the_setting():
         ({"path_length": 0.0}, "path_length must be positive"),
     ]
     for settings, message in wrong:
-        with pytest.raises(ValueError, match=message):
-            WindowSettings(**settings)
+        assert_refused(message, WindowSettings, **settings)

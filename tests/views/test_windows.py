@@ -3,8 +3,6 @@
 Log spectra against the discrete Fourier transform written out, tones, short series, units.
 """
 
-from __future__ import annotations
-
 import cmath
 import math
 

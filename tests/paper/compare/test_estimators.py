@@ -9,20 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from siggpde_paper.compare import METHODS, Run, Split, judge
-from siggpde_paper.compare.methods import (
-    RIDGE_CENTRE,
-    FeatureClassifier,
-    FeatureRegressor,
-    Features,
-    Link,
-    LogisticHead,
-    RidgeHead,
-    TreesHead,
-    fit_link,
-    lapse_of,
-    temperature_loss,
-)
+from siggpde_paper.compare import METHODS, Run, Split, judge, methods
 
 RUN = Run(seed=0)
 
@@ -44,11 +31,11 @@ class Raw:
     transform = fit_transform
 
 
-@pytest.mark.parametrize("head", [RidgeHead, TreesHead, LogisticHead])
+@pytest.mark.parametrize("head", [methods.RidgeHead, methods.TreesHead, methods.LogisticHead])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_probabilities_of_every_head(head: Any, classes: int):
     X, y = waves(60, classes=classes)
-    model = FeatureClassifier(Features([(Raw(), None)]), head, seed=0).fit(X[:30], y[:30])
+    model = methods.FeatureClassifier(methods.Features([(Raw(), None)]), head, seed=0).fit(X[:30], y[:30])
     chances = model.predict_proba(X[30:])
     assert chances.shape == (30, classes) and chances.sum(axis=1) == pytest.approx(1)
     assert chances.min() >= 1 / 32 / classes - 1e-12  # the lapse
@@ -58,11 +45,11 @@ def test_probabilities_of_every_head(head: Any, classes: int):
 def test_a_class_with_one_series_is_learned_all_the_same():
     X, y = waves(21)
     y = np.array([*y[:20], "rare"])
-    for head in (RidgeHead, TreesHead, LogisticHead):
-        model = FeatureClassifier(Features([(Raw(), None)]), head, seed=0).fit(X, y)
+    for head in (methods.RidgeHead, methods.TreesHead, methods.LogisticHead):
+        model = methods.FeatureClassifier(methods.Features([(Raw(), None)]), head, seed=0).fit(X, y)
         assert model.predict_proba(X).shape == (21, 3)
     with pytest.raises(ValueError, match="only one class"):
-        FeatureClassifier(Features([(Raw(), None)]), RidgeHead, seed=0).fit(X, np.zeros(21))
+        methods.FeatureClassifier(methods.Features([(Raw(), None)]), methods.RidgeHead, seed=0).fit(X, np.zeros(21))
 
 
 def test_the_logistic_regression_does_not_depend_on_the_coordinates():
@@ -71,7 +58,7 @@ def test_the_logistic_regression_does_not_depend_on_the_coordinates():
     codes = (y == "b").astype(int)
     table = X.reshape(40, -1)
     rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(60, 60)))[0]
-    heads = [LogisticHead(), LogisticHead(), LogisticHead()]
+    heads = [methods.LogisticHead(), methods.LogisticHead(), methods.LogisticHead()]
     heads[0].fit(table, codes, 0)
     heads[1].fit(table @ rotation, codes, 0)
     few, columns = np.linalg.qr(table.T)
@@ -86,7 +73,7 @@ def test_regressions_are_as_sure_as_they_may_be():
     generator = np.random.default_rng(0)
     X = generator.normal(size=(200, 1, 12))
     y = X[:, 0].sum(axis=1) + 0.5 * generator.normal(size=200)
-    model = FeatureRegressor(Features([(Raw(), None)]), seed=0).fit(X[:100], y[:100])
+    model = methods.FeatureRegressor(methods.Features([(Raw(), None)]), seed=0).fit(X[:100], y[:100])
     assert model.std_ == pytest.approx(0.5, rel=0.25)
     mean, std = model.predict(X[100:], return_std=True)
     errors = (y[100:] - mean) / std
@@ -140,10 +127,10 @@ def noisy_scores(n: int, classes: int, noise: float, seed: int = 0) -> tuple[np.
 
 
 @pytest.mark.parametrize(("n", "classes", "noise"), [(30, 2, 0.2), (200, 3, 1.0), (500, 10, 2.0), (40, 4, 6.0)])
-@pytest.mark.parametrize("centre", [0.0, RIDGE_CENTRE])
+@pytest.mark.parametrize("centre", [0.0, methods.RIDGE_CENTRE])
 def test_the_temperature_is_the_best_of_a_fine_grid(n: int, classes: int, noise: float, centre: float):
     scores, y = noisy_scores(n, classes, noise)
-    link = fit_link(scores, y, lapse_of(n), centre)
+    link = methods.fit_link(scores, y, methods.lapse_of(n), centre)
     grid = np.exp(np.linspace(math.log(1 / 32), math.log(128), 4001))
     best = []
     for temperature in grid:  # the formula once more, from the start
@@ -151,18 +138,23 @@ def test_the_temperature_is_the_best_of_a_fine_grid(n: int, classes: int, noise:
         chances = (1 - 1 / (n + 2)) * powers / powers.sum(axis=1, keepdims=True) + 1 / (n + 2) / classes
         prior = 0.5 * (math.log(temperature) - centre) ** 2
         best.append(prior - np.log(chances[np.arange(n), y]).sum())
-    assert temperature_loss(math.log(link.temperature), scores, y, lapse_of(n), centre) <= min(best) + 1e-9
+    assert (
+        methods.temperature_loss(math.log(link.temperature), scores, y, methods.lapse_of(n), centre) <= min(best) + 1e-9
+    )
     assert link.temperature == pytest.approx(grid[int(np.argmin(best))], rel=5e-3)
 
 
 def test_worse_scores_have_a_lower_temperature_and_the_prior_decides_where_all_are_the_same():
-    actual = [fit_link(*noisy_scores(300, 3, noise), lapse_of(300), RIDGE_CENTRE).temperature for noise in (0.3, 1, 3)]
+    actual = [
+        methods.fit_link(*noisy_scores(300, 3, noise), methods.lapse_of(300), methods.RIDGE_CENTRE).temperature
+        for noise in (0.3, 1, 3)
+    ]
     assert actual[0] > actual[1] > actual[2]
-    link = fit_link(np.zeros((5, 2)), np.array([0, 1, 0, 1, 0]), lapse_of(5), RIDGE_CENTRE)
+    link = methods.fit_link(np.zeros((5, 2)), np.array([0, 1, 0, 1, 0]), methods.lapse_of(5), methods.RIDGE_CENTRE)
     assert link.temperature == pytest.approx(4.0, rel=1e-3)
 
 
 def test_probabilities_are_never_zero_and_sum_to_one():
-    chances = Link(50.0, lapse_of(8)).probabilities(np.array([[1e6, 0.0, -1e6], [0.0, 0.0, 0.0]]))
+    chances = methods.Link(50.0, methods.lapse_of(8)).probabilities(np.array([[1e6, 0.0, -1e6], [0.0, 0.0, 0.0]]))
     assert chances.sum(axis=1) == pytest.approx(1) and chances.min() == pytest.approx(0.1 / 3)
     assert chances[1] == pytest.approx(1 / 3)

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from helpers.interruptions import Interruption, interrupt
+from helpers.refusals import assert_refused
 from helpers.small_models import QUIET, labels, series
 from siggpde import fit
 from siggpde.datasets import load_dataset
@@ -148,5 +149,4 @@ def test_whales_say_which_split_they_took(official: bool, tmp_path, monkeypatch:
     assert ("The archive's own split: 40 training and 20 test" in report(config, results)) == official
     assert ("Not the archive's own split (50 / 20)" in report(config, results)) != official
     np.savez(tmp_path / "RightWhaleCalls.npz", **(parts | {"X_train": sounds[:30], "y_train": np.arange(30) % 2}))
-    with pytest.raises(ValueError, match="results on another split of"):
-        run(config, results, 1)
+    assert_refused("results on another split of", run, config, results, 1)

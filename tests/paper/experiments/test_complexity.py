@@ -8,25 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from siggpde_paper.experiments import complexity
+from siggpde_paper.experiments import complexity, measurements
 from siggpde_paper.experiments.complexity import Plan, Row, exponent, exponent_cell, growth_table
-from siggpde_paper.experiments.measurements import (
-    FEWEST_CALLS,
-    METHODS,
-    STORED,
-    Size,
-    cpu_seconds,
-    in_fresh_process,
-    measurable,
-    parameter_memory,
-    part_memory,
-    parts_of,
-    peak_growth,
-    series,
-)
 from siggpde_paper.experiments.results import Results, least, load_config, pass_key
 
-linux = pytest.mark.skipif(not measurable(), reason="peak memory is measured on Linux only")
+linux = pytest.mark.skipif(not measurements.measurable(), reason="peak memory is measured on Linux only")
 
 
 @pytest.mark.parametrize("power", [0, 1, 2.5])
@@ -65,13 +51,15 @@ def test_the_least_of_all_passes_counts(tmp_path: Path):
 
 @pytest.mark.parametrize("squared", [1.0, 8.0])
 def test_series_have_the_increments_that_were_asked_for(squared: float):
-    x = series(Size(M=5, length=40, d=6, batch=100, n=2), squared)
+    x = measurements.series(measurements.Size(M=5, length=40, d=6, batch=100, n=2), squared)
     assert x.shape == (100, 41, 6)
     assert float(x.diff(dim=1).square().sum(dim=(1, 2)).mean()) == pytest.approx(squared, rel=0.05)
 
 
 def test_every_method_has_its_parts():
-    parts = {method: set(parts_of(method, Size(6, 4, 2, 3, 2))) for method in METHODS}
+    parts = {
+        method: set(measurements.parts_of(method, measurements.Size(6, 4, 2, 3, 2))) for method in measurements.METHODS
+    }
     both = {"C_fu", "diag C_ff", "linear algebra"}
     assert parts["siggpde"] == parts["siggpde-torch"] == both | {"signatures"}
     assert parts["gpsig-it"] == parts["gpsig-is"] == both | {"C_uu"}
@@ -79,14 +67,16 @@ def test_every_method_has_its_parts():
 
 def test_the_least_of_several_calls():
     calls = []
-    assert cpu_seconds(lambda: calls.append(0), 0.0) >= 0
-    assert len(calls) == FEWEST_CALLS > 1
+    assert measurements.cpu_seconds(lambda: calls.append(0), 0.0) >= 0
+    assert len(calls) == measurements.FEWEST_CALLS > 1
 
 
 @linux
 def test_memory_of_a_call_is_that_of_its_tensors():
     none, some, more = (
-        in_fresh_process(peak_growth, partial(torch.ones, mebibytes * 2**17, dtype=torch.float64))
+        measurements.in_fresh_process(
+            measurements.peak_growth, partial(torch.ones, mebibytes * 2**17, dtype=torch.float64)
+        )
         for mebibytes in (0, 8, 64)
     )  # a first call of torch loads some of it
     assert some - none == pytest.approx(8, abs=0.5) and more - none == pytest.approx(64, abs=0.5)
@@ -95,15 +85,19 @@ def test_memory_of_a_call_is_that_of_its_tensors():
 @linux
 @pytest.mark.slow
 def test_memory_of_the_methods_grows_as_their_orders_say():
-    small, large = (Size(M=40, length=length, d=4, batch=40, n=3) for length in (32, 64))
-    stored = [in_fresh_process(part_memory, "gpsig-it", size, False) for size in (small, large)]
-    tiled = [in_fresh_process(part_memory, "gpsig-it", size) for size in (small, large)]
+    small, large = (measurements.Size(M=40, length=length, d=4, batch=40, n=3) for length in (32, 64))
+    stored = [
+        measurements.in_fresh_process(measurements.part_memory, "gpsig-it", size, False) for size in (small, large)
+    ]
+    tiled = [measurements.in_fresh_process(measurements.part_memory, "gpsig-it", size) for size in (small, large)]
     assert stored[1]["C_fu"] / stored[0]["C_fu"] == pytest.approx(2, rel=0.1)
     assert tiled[1]["C_fu"] / tiled[0]["C_fu"] == pytest.approx(1, rel=0.15)
     assert set(stored[0]) == {"C_uu", "C_fu", "diag C_ff"}
-    kept = in_fresh_process(parameter_memory, "gpsig-it", Size(M=4000, length=1, d=8, batch=1, n=2))[STORED]
+    kept = measurements.in_fresh_process(
+        measurements.parameter_memory, "gpsig-it", measurements.Size(M=4000, length=1, d=8, batch=1, n=2)
+    )[measurements.STORED]
     assert kept == pytest.approx(4000 * 3 * 2 * 8 * 8 / 2**20, abs=0.3)  # slots of two points each
-    assert in_fresh_process(part_memory, "siggpde", small)["diag C_ff"] < 1
+    assert measurements.in_fresh_process(measurements.part_memory, "siggpde", small)["diag C_ff"] < 1
 
 
 def tiny() -> dict:
@@ -135,7 +129,7 @@ def test_parts_of_the_tables_by_name(tmp_path: Path):
     keys = list(results.records())
     assert keys and all(key.startswith("time/") for key in keys)
     assert sum(key.endswith("/again 1") for key in keys) == len(keys) / 2
-    assert {"iteration", "core", "PenDigits", *METHODS} < results.asked
+    assert {"iteration", "core", "PenDigits", *measurements.METHODS} < results.asked
     assert list(tables(complexity.report(config, results))) == ["Time"]
     results = Results(tmp_path, config, only=["core"])
     complexity.run(config, results, 1)
@@ -186,7 +180,7 @@ def test_all_tables_have_their_rows_and_exponents_and_runs_resume(tmp_path: Path
     before = (tmp_path / "results.json").read_bytes()
     complexity.run(config, Results(tmp_path, config), 1)
     assert (tmp_path / "results.json").read_bytes() == before
-    if not measurable():
+    if not measurements.measurable():
         assert "measured on Linux only" in text
         return
     space = actual["Space"]

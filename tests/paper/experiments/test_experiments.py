@@ -53,8 +53,7 @@ def test_results_are_computed_once_and_kept(tmp_path: Path):
     again = Results(tmp_path, {"a": 1})
     assert again.once("x/1", fail) == {"square": 9}
     assert again.runs("x/") == [{"square": 9}] and again.runs("y") == []
-    with pytest.raises(ValueError, match="no"):
-        again.once("y", fail)
+    assert_refused("no", again.once, "y", fail)
     assert Results(tmp_path, {"a": 1}).get("y") is None
 
 
@@ -70,8 +69,7 @@ def test_results_from_several_processes(tmp_path: Path):
     results.put("0", {"square": "kept"})
     results.compute({str(number): partial(dict, square=number**2) for number in range(3)}, jobs=2)
     assert results.records() == {"0": {"square": "kept"}, "1": {"square": 1}, "2": {"square": 4}}
-    with pytest.raises(ValueError, match="no"):
-        results.compute({"bad": partial(int, "no")}, apart=True)
+    assert_refused("no", results.compute, {"bad": partial(int, "no")}, apart=True)
 
 
 def test_tables():

@@ -14,19 +14,8 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from helpers.refusals import assert_refused
 from helpers.weather_station import write_station
+from siggpde_paper.experiments import weather
 from siggpde_paper.experiments.results import Results, load_config, merged
-from siggpde_paper.experiments.weather import (
-    MEASURES,
-    Forecasts,
-    bootstrap,
-    draw_days,
-    rainiest,
-    report,
-    run,
-    run_method,
-    scores,
-    to_natural,
-)
 from siggpde_paper.experiments.weather_models import Windows
 
 FEW = {"views": ["linear", "path"], "members": 2, "n_features": 30}
@@ -61,7 +50,7 @@ def results(config, data, tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.setenv("SIGGPDE_DATA", str(data))
     kept = Results(tmp_path_factory.mktemp("results"), config)
-    run(config, kept, 2)
+    weather.run(config, kept, 2)
     yield kept
     patch.undo()
 
@@ -98,13 +87,13 @@ def test_records(config, results):
 def test_run_again_computes_nothing(config, results, monkeypatch):
     monkeypatch.setattr("siggpde_paper.experiments.weather.load_station", lambda name: pytest.fail("computed again"))
     before = results.file.read_bytes()
-    run(config, results, 2)
+    weather.run(config, results, 2)
     assert results.file.read_bytes() == before
 
 
 def test_report(config, results, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
-    text = report(config, results)
+    text = weather.report(config, results)
     for method in config["methods"].values():
         assert f"| {method['name']} |" in text
     for difference in (
@@ -138,14 +127,16 @@ def test_report_says_how_many_runs_each_row_has(config, results, tmp_path):
     for key, record in results.records().items():
         if key != "run/paper-set/1":
             fewer.put(key, record)
-    assert "Means over 2 runs, of SigGPDE, the paper's model, scaled by data set over 1, each" in report(config, fewer)
+    assert "Means over 2 runs, of SigGPDE, the paper's model, scaled by data set over 1, each" in weather.report(
+        config, fewer
+    )
 
 
 def test_report_of_baselines_alone(config, results, tmp_path):
     alone = Results(tmp_path, config)
     for key in ("test", "run/climatology/0", "run/logistic/0"):
         alone.put(key, results.get(key))
-    text = report(config, alone)
+    text = weather.report(config, alone)
     assert "| logistic regression |" in text and "difference" not in text and "M = " not in text
 
 
@@ -164,11 +155,11 @@ def windows_at(days, wet_days):
     ],
 )
 def test_rainiest_stretch(wet_days, year, expected):
-    assert rainiest(windows_at(range(19690, 19830), wet_days), year, 7) == expected
-    assert rainiest(windows_at(range(19800, 19803), [19801]), 2024, 7) == [19800, 19802]  # a short record
+    assert weather.rainiest(windows_at(range(19690, 19830), wet_days), year, 7) == expected
+    assert weather.rainiest(windows_at(range(19800, 19803), [19801]), 2024, 7) == [19800, 19802]  # a short record
 
 
-NLPP = list(MEASURES).index("nlpp")
+NLPP = list(weather.MEASURES).index("nlpp")
 
 
 @given(st.floats(0.001, 0.5), st.floats(0.01, 1.0), st.floats(0.01, 0.99), st.floats(0.01, 0.99))
@@ -176,7 +167,7 @@ def test_correction_is_bayes_rule(rate, kept, if_wet, if_dry):
     """A window of a kind that is seen with these chances when it is wet or dry."""
     natural = rate * if_wet / (rate * if_wet + (1 - rate) * if_dry)
     thinned = rate * if_wet / (rate * if_wet + kept * (1 - rate) * if_dry)
-    assert expit(to_natural(logit(thinned), kept)) == pytest.approx(natural, rel=1e-9)
+    assert expit(weather.to_natural(logit(thinned), kept)) == pytest.approx(natural, rel=1e-9)
 
 
 def forecasts_of(seed, days=12, per_day=10, digits=1):
@@ -184,17 +175,17 @@ def forecasts_of(seed, days=12, per_day=10, digits=1):
     wet = generator.random(days * per_day) < 0.3
     wet[:2] = True, False
     log_odds = (generator.normal(size=len(wet)) + wet).round(digits)  # rounded, so that there are ties
-    return Forecasts(log_odds, wet, np.repeat(np.arange(days) + 100, per_day))
+    return weather.Forecasts(log_odds, wet, np.repeat(np.arange(days) + 100, per_day))
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1000))
 def test_scores_against_scikit_learn(seed):
     given_ = forecasts_of(seed)
-    counts = np.stack([np.ones(12, dtype=int), draw_days(12, 1, seed)[0]])
+    counts = np.stack([np.ones(12, dtype=int), weather.draw_days(12, 1, seed)[0]])
     days = np.arange(12) + 100
-    actual = scores(given_, counts, days)
-    np.testing.assert_allclose(actual[0], scores(given_)[0])
+    actual = weather.scores(given_, counts, days)
+    np.testing.assert_allclose(actual[0], weather.scores(given_)[0])
     for count, row in zip(counts, actual, strict=True):
         weight = count[given_.day - 100]
         p = expit(given_.log_odds)
@@ -212,7 +203,7 @@ def test_scores_against_scikit_learn(seed):
 
 
 def test_days_are_drawn_whole():
-    counts = draw_days(30, 200, 0)
+    counts = weather.draw_days(30, 200, 0)
     assert counts.shape == (200, 30)
     assert (counts.sum(axis=1) == 30).all()
     assert (counts == 0).any() and (counts > 1).any()
@@ -221,9 +212,9 @@ def test_days_are_drawn_whole():
 def test_windows_of_a_day_alike_say_no_more_than_one():
     """Sixty windows a day, all the same, leave the interval as wide as one a day."""
     one = forecasts_of(3, days=60, per_day=1)
-    many = Forecasts(one.log_odds.repeat(60), one.wet.repeat(60), one.day.repeat(60))
-    (a, _), (b, _) = (bootstrap({"x": [sample]}, samples=300) for sample in (one, many))
-    for measure in MEASURES:
+    many = weather.Forecasts(one.log_odds.repeat(60), one.wet.repeat(60), one.day.repeat(60))
+    (a, _), (b, _) = (weather.bootstrap({"x": [sample]}, samples=300) for sample in (one, many))
+    for measure in weather.MEASURES:
         assert a["x"][measure].low == pytest.approx(b["x"][measure].low)
         assert a["x"][measure].high == pytest.approx(b["x"][measure].high)
 
@@ -239,10 +230,12 @@ def test_intervals_cover():
     for _ in range(trials):
         wet = (generator.random(days) < 0.3).repeat(per_day)
         log_odds = np.full(len(wet), logit(0.3))
-        by_day, _ = bootstrap(
-            {"x": [Forecasts(log_odds, wet, np.arange(days).repeat(per_day))]}, samples=200, level=0.9
+        by_day, _ = weather.bootstrap(
+            {"x": [weather.Forecasts(log_odds, wet, np.arange(days).repeat(per_day))]}, samples=200, level=0.9
         )
-        by_row, _ = bootstrap({"x": [Forecasts(log_odds, wet, np.arange(len(wet)))]}, samples=60, level=0.9)
+        by_row, _ = weather.bootstrap(
+            {"x": [weather.Forecasts(log_odds, wet, np.arange(len(wet)))]}, samples=60, level=0.9
+        )
         hits += by_day["x"]["nlpp"].low <= truth <= by_day["x"]["nlpp"].high
         alone += by_row["x"]["nlpp"].low <= truth <= by_row["x"]["nlpp"].high
     assert 0.8 <= hits / trials <= 0.97
@@ -253,10 +246,10 @@ def test_differences_are_paired():
     """A method that is always a little better is surely better, though the days differ much more than that."""
     base = forecasts_of(5, days=40)
     sign = np.where(base.wet, 0.05, -0.05)
-    better = Forecasts(base.log_odds + sign, base.wet, base.day)
-    single, pairs = bootstrap({"base": [base, base], "better": [better, better]}, samples=300)
+    better = weather.Forecasts(base.log_odds + sign, base.wet, base.day)
+    single, pairs = weather.bootstrap({"base": [base, base], "better": [better, better]}, samples=300)
     actual = pairs["better", "base"]
-    assert actual.value == pytest.approx(scores(better)[0, NLPP] - scores(base)[0, NLPP])
+    assert actual.value == pytest.approx(weather.scores(better)[0, NLPP] - weather.scores(base)[0, NLPP])
     assert actual.low < actual.value < actual.high < 0
     assert single["base"]["nlpp"].low < single["better"]["nlpp"].value  # alone they could not be told apart
     assert pairs["base", "better"].low == pytest.approx(-actual.high)
@@ -264,14 +257,14 @@ def test_differences_are_paired():
 
 @pytest.mark.parametrize("kept", [0.0, -0.1, 1.5])
 def test_correction_wants_a_share(kept):
-    assert_refused("above 0 and at most 1", to_natural, np.zeros(2), kept)
+    assert_refused("above 0 and at most 1", weather.to_natural, np.zeros(2), kept)
 
 
 def test_refused(config, data, tmp_path, monkeypatch):
-    dry = Forecasts(np.zeros(3), np.zeros(3, dtype=bool), np.zeros(3))
-    assert_refused("all windows are wet, or all are dry", scores, dry)
-    assert_refused("two days or more", draw_days, 1, 10, 0)
-    assert_refused("holds no results of the weather experiment", report, config, Results(tmp_path, config))
+    dry = weather.Forecasts(np.zeros(3), np.zeros(3, dtype=bool), np.zeros(3))
+    assert_refused("all windows are wet, or all are dry", weather.scores, dry)
+    assert_refused("two days or more", weather.draw_days, 1, 10, 0)
+    assert_refused("holds no results of the weather experiment", weather.report, config, Results(tmp_path, config))
     monkeypatch.setenv("SIGGPDE_DATA", str(data))
     cards = config | {"methods": {"cards": {"name": "x", "kind": "tarot"}}}
-    assert_refused("'tarot', which is none of climatology", run_method, cards, "cards", 0)
+    assert_refused("'tarot', which is none of climatology", weather.run_method, cards, "cards", 0)

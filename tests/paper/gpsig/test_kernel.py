@@ -194,20 +194,13 @@ def test_ragged_series_stand_still_after_their_end(static, method):
     assert torch.allclose(kernel(padded, lengths=lengths, diag=True), norms, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"level": 0}, "level must be an integer, at least 1, got 0"),
-        ({"order": 5}, "order must be an integer from 1 to the level, 4, got 5"),
-        ({"static": "cosine"}, "static must be 'linear' or 'rbf', got 'cosine'"),
-        ({"method": "fast"}, "method must be"),
-        ({"method": "explicit", "static": "rbf"}, "needs the linear static kernel and full order"),
-        ({"theta": -1.0}, "theta must be a positive number"),
-    ],
-)
-def test_bad_settings(settings, message):
-    with pytest.raises(ValueError, match=message):
-        TruncatedKernel(2, **settings)
+def test_bad_settings():
+    assert_refused("level must be an integer, at least 1, got 0", TruncatedKernel, 2, level=0)
+    assert_refused("order must be an integer from 1 to the level, 4, got 5", TruncatedKernel, 2, order=5)
+    assert_refused("static must be 'linear' or 'rbf', got 'cosine'", TruncatedKernel, 2, static="cosine")
+    assert_refused("method must be", TruncatedKernel, 2, method="fast")
+    assert_refused("needs the linear static kernel and full order", TruncatedKernel, 2, method="explicit", static="rbf")
+    assert_refused("theta must be a positive number", TruncatedKernel, 2, theta=-1.0)
 
 
 def test_bad_series():
