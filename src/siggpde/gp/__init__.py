@@ -1,7 +1,4 @@
-"""The Gaussian process: kernel, inducing features, q(u), likelihoods, the model.
-
-Here are the names of the likelihoods, without torch, so that the command line starts fast.
-"""
+"""The Gaussian process; here are the names of its likelihoods, without torch, so that the command line starts fast."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Training series during a fit: signatures computed once (`SignatureCache`), or paths alone (`PathStore`).
-
-With channel scales theta, S_theta = S * exp(counts @ log(theta / reference)): when theta moves, the stored signatures
-of the paths at the reference scales are rescaled word by word; only k(X, X) is computed again. A file that is kept is
-named after a hash of paths, words, reference scales and number type, by which the next fit of the same paths knows it.
-"""
+"""Training series during a fit: signatures computed once (`SignatureCache`), or paths alone (`PathStore`)."""
 
 from __future__ import annotations
 
@@ -39,11 +34,10 @@ _MADE = 1  # to be raised when signatures come out otherwise than before: files 
 
 
 class SignatureCache:
-    """Signatures (n, pool) of n paths on a pool of words, in memory or in a file.
+    """Signatures (n, pool) of n paths on a pool of words at reference scales, rescaled word by word when theta moves.
 
-    Above `budget` bytes they live in a memory-mapped temporary file, which goes when the cache does. With a `folder`
-    they live in a file there, whatever their size, which stays and is used again by the next cache of the same
-    signatures; see `RowFile` for what becomes of it in a crash.
+    Above `budget` bytes they live in a temporary file, which goes when the cache does; with a `folder` in a `RowFile`
+    there, named after a hash of paths, words, scales and dtype, which the next fit uses again.
     """
 
     def __init__(
@@ -121,10 +115,7 @@ class SignatureCache:
         return columns
 
     def _squared_norms(self, kernel: SignatureKernel) -> Tensor:
-        """k(theta X, theta X) of all series, without a graph, computed at once or, on another device, in parts.
-
-        It is kept while theta stays as it is.
-        """
+        """k(theta X, theta X) of all series, without a graph, kept while theta stays; in parts on another device."""
         key = tuple(kernel.log_theta.tolist())
         if self._norms is None or self._norms[0] != key:
             size = len(self.paths) if self.paths.values.device == self.device else _CHUNK
@@ -164,10 +155,7 @@ _PATH_CHUNK = 512
 
 
 class PathStore:
-    """Paths whose features are computed at every step, because the inducing variables are learned.
-
-    Where the features can use them, signatures are computed once.
-    """
+    """Paths whose features are computed at every step, because inducing variables are learned; signatures only once."""
 
     pool: tuple[Word, ...] = ()
 
@@ -190,7 +178,6 @@ class PathStore:
 
 
 def concatenated(parts: list[Projection]) -> Projection:
-    """Joins projections of parts into one of all their series."""
     return Projection(
         torch.cat([part.features for part in parts]),
         torch.cat([part.variance for part in parts]),
@@ -203,13 +190,10 @@ _FORMAT = 1
 
 
 class RowFile:
-    """A file of (n, count) numbers of `dtype` in `folder`, written in blocks of `block` rows.
+    """A file of (n, count) numbers of `dtype` in `folder`, written in blocks of `block` rows, that outlives a crash.
 
-    It outlives the process. The numbers are in KEY.rows, row after row; KEY.journal says what the file is, and then the
-    number and checksum of every block of rows that was written. A block counts as written when its bytes agree with the
-    checksum: a process killed at any moment leaves nothing that is taken for whole, the next one goes on where it was,
-    and blocks that were cut off or changed are computed again. Who fills the file holds a lock on the journal until the
-    process ends, however it ends: of two processes one writes, and the other waits and then reads.
+    Numbers are in KEY.rows. KEY.journal says what the file is, with the checksum of every block written; blocks that do
+    not agree are computed again. Who fills the file locks the journal, while other processes wait and then read.
     """
 
     def __init__(self, folder: Path, key: str, n: int, count: int, dtype: torch.dtype, block: int) -> None:
@@ -223,7 +207,7 @@ class RowFile:
     def filled(
         self, compute: Callable[[slice], Tensor], done: Callable[[], None] = lambda: None
     ) -> tuple[Tensor, int, int]:
-        """All the rows, mapped from the file, and how many of them were read and how many computed.
+        """All the rows, mapped from the file, and how many were read and how many computed.
 
         `compute(rows)` gives a block that is not there yet; `done()` is called after every block.
         """

@@ -1,8 +1,7 @@
 """Checkpoints: everything that a fit needs to go on with bitwise the same steps.
 
 A file is a line that says what it is, a line with the SHA-256 of the rest, and the rest as `torch.save` writes it. A
-damaged one is an error and not a new start: it may hold hours of work, of which a copy may be left, and a disk that
-damages files should be known of. The message says what to delete to go on without it.
+damaged one is an error and not a new start, for it may hold hours of work.
 """
 
 from __future__ import annotations
@@ -51,20 +50,15 @@ def _settings_of(part: Any) -> tuple[Any, ...]:
 
 
 class Checkpoint:
-    """A file that the fit is saved to: at the start of every phase, every `seconds` and at the end.
-
-    `fingerprint` is that of data and settings, which a fit that goes on from the file must have too.
-    """
+    """A file that the fit is saved to: at the start of every phase, every `seconds` and at the end; `fingerprint` is
+    that of data and settings, which a fit that goes on from it must share."""
 
     def __init__(self, path: Path, seconds: float, fingerprint: str) -> None:
         self.path, self.seconds, self.fingerprint = path, seconds, fingerprint
         self._saved = time.perf_counter()
 
     def save(self, trainer: Trainer, phase: Phase[Any] | None) -> None:
-        """Writes the state of the fit, whole or not at all: a crash meanwhile leaves the checkpoint before.
-
-        `phase` is the one that is running; None when all are done.
-        """
+        """Writes the state of the fit and of the running `phase` (None when all are done), whole or not at all."""
         model = trainer.model
         state = {
             "format": _FORMAT,
@@ -104,11 +98,8 @@ def write_whole(path: Path, state: dict[str, Any]) -> None:
 
 
 class _Content:
-    """What `torch.save` writes to: passes bytes on to a file, with their hash and their number.
-
-    torch reports a write that failed by a message of its container. So the error is kept here, and the bytes after it
-    are only counted: their number is the space that is needed.
-    """
+    """What `torch.save` writes to: passes bytes on to a file, with their hash and number. torch would hide the error of
+    a failed write, so it is kept here; the bytes after it are only counted, as the space that is needed."""
 
     def __init__(self) -> None:
         self.hash, self.size = hashlib.sha256(), 0
@@ -129,11 +120,7 @@ class _Content:
 
 
 def read_checkpoint(path: Path, fingerprint: str) -> dict[str, Any] | None:
-    """Reads a checkpoint, None where there is none, without executing anything, and checks that it is of this fit.
-
-    Its tensors come to the CPU, whatever device they were on, and are copied from there to that of the model. A file of
-    which a single bit was changed is a ValueError.
-    """
+    """Reads a checkpoint of this fit to the CPU, without executing anything; None where there is no file."""
     try:
         with open(path, "rb") as file:
             _check_hash(file)

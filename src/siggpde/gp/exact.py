@@ -1,16 +1,4 @@
-"""The closed form of the Gaussian likelihood: exact leave-one-out predictions, and the schedule `Exact`.
-
-Before a fit, `best_noise` compares many noise levels by one eigendecomposition: with K = F F^T, targets y and noise s,
-leaving row i out predicts y_i - [A y]_i / A_ii where A = (K + s I)^-1.
-
-After it, `left_out` leaves series out of the exact posterior. With features s_n, targets t_n and Sigma^-1 =
-I + sum s_n s_n^T / noise, v_n = s_n^T Sigma s_n and h_n = v_n / noise, the latent of series n is left with
-
-    mean (mu_n - h_n t_n) / (1 - h_n)    and    variance v_n / (1 - h_n).
-
-Where the noise is small h_n is almost 1. All of it is computed in float64, whatever the model's dtype, and 1 - h_n is
-never below its value for a series that no other is like, noise / (noise + |s_n|²).
-"""
+"""The closed form of the Gaussian likelihood: exact leave-one-out predictions, and the schedule `Exact`."""
 
 from __future__ import annotations
 
@@ -45,9 +33,9 @@ class BestNoise(NamedTuple):
 
 
 def best_noise(features: Tensor, y: Tensor) -> BestNoise:
-    """Returns the best of `NOISES` for features (n, M) and targets y (n,), judged by left-out targets.
+    """Returns the best of `NOISES` for features F (n, M) and targets y (n,), by the log density of left-out targets.
 
-    The score is the log density under the leave-one-out mean and variance, at the amplitude that explains y best.
+    With A = (F F^T + s I)^-1 leaving row i out predicts y_i - [A y]_i / A_ii; the amplitude explains y best.
     """
     n, count = features.shape
     if not bool(torch.isfinite(features).all()):
@@ -85,8 +73,9 @@ def left_out(
 ) -> tuple[Tensor, Tensor]:
     """Returns mean and variance, two (n, 1), of the latent of every series from all the other series.
 
-    `root` (M, M), lower triangular, and `mean` (1, M) are those of the exact q(u), which the n series with targets y
-    were part of. The tail, which no inducing variable explains, is added as it is.
+    With Sigma^-1 = I + sum s_n s_n^T / noise, v_n = s_n^T Sigma s_n and h_n = v_n / noise they are
+    (mu_n - h_n t_n) / (1 - h_n) and v_n / (1 - h_n), in float64, with 1 - h_n at least noise / (noise + |s_n|²).
+    `root` (M, M), lower triangular, and `mean` (1, M) are those of q(u); the tail is added as it is.
     """
     features, targets = projection.features.double(), y.double()[:, None]
     latent_mean = features @ mean.double().T
@@ -119,7 +108,6 @@ class Exact:
         check_positive(self, "max_tuned")
 
     def phases(self, model: AnyGP) -> list[Phase[Any]]:
-        """Returns the one phase."""
         if not model.likelihood.is_gaussian:
             name = type(model.likelihood).__name__
             raise ValueError(f"Exact() is for the Gaussian likelihood, not {name}; take NaturalGradients()")
@@ -130,8 +118,7 @@ class Exact:
 
 @dataclass
 class ExactState:
-    """Which steps are done: whether noise and amplitude are tuned, and the posterior, mean (1, M) and root (M, M)
-    in float64, once it is solved."""
+    """Whether noise and amplitude are tuned, and the posterior's mean (1, M) and root (M, M), float64, once solved."""
 
     tuned: bool = False
     mean: Tensor | None = None
@@ -139,10 +126,9 @@ class ExactState:
 
 
 class ExactPosterior(Phase[ExactState]):
-    """The one phase of `Exact`: noise and amplitude by leave-one-out, the posterior, and scores of left-out series.
+    """The one phase of `Exact`: noise and amplitude, the posterior, and scores of left-out series, each done once.
 
-    Each step is done once. A checkpoint may come between them; a time limit does not cut them short, for the posterior
-    is worth its time.
+    A checkpoint may come between them; a time limit does not cut them short, for the posterior is worth its time.
     """
 
     name = "exact"
@@ -182,7 +168,6 @@ class ExactPosterior(Phase[ExactState]):
         likelihood.log_noise.fill_(math.log(amplitude * noise))
 
     def _solve(self, trainer: Trainer) -> None:
-        """The posterior q(u) of all the series."""
         q = trainer.model.variational
         exact = VariationalGaussian(q.latents, q.size, "shared", device=q.mean.device)
         chunks = trainer.bar.over(self._chunks(trainer), "adding up")
@@ -197,7 +182,6 @@ class ExactPosterior(Phase[ExactState]):
         self.state.mean, self.state.root = exact.mean.detach(), exact.root.detach()[0]
 
     def _score(self, trainer: Trainer) -> None:
-        """Records the NLPP of left-out series and the ELBO."""
         likelihood = trainer.model.likelihood
         assert isinstance(likelihood, Gaussian)
         assert self.state.root is not None and self.state.mean is not None

@@ -1,10 +1,7 @@
-"""Orthogonal signature features: inducing variables whose covariance is the identity.
+"""Orthogonal signature features: inducing variables whose covariance is the identity, and the choice of their words.
 
-u_m = <f, S_theta^m> in the space of the kernel, for a word m, has E[u_m f(X)] = S_theta^m(X) and E[u u^T] = I. The
-same holds for any orthonormal combinations of words, u' = Q^T u, whose features are S_theta(X) Q: the columns of Q may
-be the principal directions of the training series, so that few of them stand for thousands of words.
-
-The words and directions that hold the most of the training series are chosen here too.
+u_m = <f, S_theta^m> for a word m has E[u_m f(X)] = S_theta^m(X) and E[u u^T] = I, and so have the combinations Q^T u
+with orthonormal columns Q, whose features are S_theta(X) Q.
 """
 
 from __future__ import annotations
@@ -155,10 +152,7 @@ class OrthogonalSignatureFeatures(InducingFeatures):
             raise ValueError("the features use words that the kernel leaves out; give the kernel a larger depth")
 
     def inducing_covariance(self) -> Tensor:
-        """C_uu = E[u u^T], the identity: the model neither computes nor inverts it.
-
-        The identity is the point of the paper's orthogonal features: its ELBO needs no matrix inversion.
-        """
+        """C_uu = E[u u^T], the identity: the paper's ELBO needs no matrix inversion."""
         return torch.eye(self.size, dtype=torch.float64, device=self.letters.device)
 
     def choose(self, chosen: Iterable[Sequence[int]]) -> None:
@@ -179,10 +173,7 @@ class OrthogonalSignatureFeatures(InducingFeatures):
         self.basis = basis
 
     def forward(self, kernel: SignatureKernel, x: inputs.Series, *, lengths: Lengths = None) -> Projection:
-        """Features of x (n, length, channels), computed afresh; gradients flow to the kernel's parameters.
-
-        They are the S_M(X) of the paper, the rows of its C_fu.
-        """
+        """The paper's S_M(X), rows of C_fu, of x (n, length, channels); gradients flow to the kernel's parameters."""
         paths = kernel.as_paths(x, lengths)
         fixed = kernel.log_theta.detach()
         plain = signature(paths.values * fixed.exp(), words=self.words, lengths=paths.lengths)
@@ -192,19 +183,14 @@ class OrthogonalSignatureFeatures(InducingFeatures):
         return self.project(kernel, scaled, kernel.squared_norm(paths.values, lengths=paths.lengths))
 
     def scaling(self, log_theta: Tensor, reference: Tensor) -> Tensor:
-        """theta_a1 .. theta_aj over the same product of reference scales, for every word, (M,).
-
-        It turns the S(X) of the paper into S_theta(X) without a second run over the path.
-        """
+        """Factors (M,) from the paper's S(X) at reference scales to S_theta(X): products of ratios over letters of
+        words."""
         return (self.letters @ (log_theta - reference)).exp()
 
     def project(
         self, kernel: SignatureKernel, scaled: Tensor, squared_norm: Tensor, rows: Tensor | None = None
     ) -> Projection:
-        """The projection, from S_theta (n, M) on the words and k(theta X, theta X) (n,).
-
-        `rows` are the numbers of the series, where they are a part of something: errors name them.
-        """
+        """The projection, from S_theta (n, M) on the words and k(theta X, theta X) (n,); errors name `rows`."""
         wrong = ~torch.isfinite(squared_norm.detach())
         if bool(wrong.any()):
             first = int(wrong.nonzero()[0])
@@ -256,9 +242,7 @@ _MOST_LETTERS = 16
 def principal_directions(rows: Tensor, count: int) -> Tensor:
     """At most `count` orthonormal directions (M, r) with the largest shares of the sum of squares of rows (n, M).
 
-    Eigenvectors of the smaller of rows^T rows and rows rows^T; the largest share comes first, and
-    directions with less than 1e-10 of it are dropped, because rounding would decide them. With n < M and count >= n
-    they span all the rows.
+    Directions with less than 1e-10 of the largest share are dropped, because rounding would decide them.
     """
     matrix = rows.to(torch.float64)
     n, columns = matrix.shape
@@ -291,8 +275,7 @@ def most_energetic(energy: Tensor, pool: Sequence[Word], count: int) -> list[Wor
 def grow_pool(kernel: SignatureKernel, paths: SeriesBatch, limit: int) -> list[Word]:
     """A prefix-closed pool of about `limit` words with the most energy in the paths, grown letter by letter.
 
-    Words of j + 1 letters extend those of j letters by every letter, at first all of them, later those of the largest
-    mean S_theta(X)²: a word whose prefix is small is seldom large. Constant channels give no words.
+    Only words with the largest mean S_theta(X)² are extended. Constant channels give no words.
     """
     paths = paths.to(kernel.device)
     values, lengths = paths.values.to(torch.float64), paths.lengths

@@ -1,14 +1,6 @@
-"""GPyTorch: the orthogonal signature features inside its models, and its likelihoods inside ours.
+"""GPyTorch: orthogonal signature features in its models (`SignatureStrategy`), and its likelihoods in ours.
 
-`SignatureStrategy` is a variational strategy of an `ApproximateGP`:
-
-    class Model(gpytorch.models.ApproximateGP):
-        def __init__(self, kernel, features):
-            super().__init__(SignatureStrategy(kernel, features))
-
-is trained as any GPyTorch model, with its likelihoods and `gpytorch.mlls.VariationalELBO`. It has one latent function;
-several classes are what `SignatureGP` with `Softmax` is for. `from_gpytorch` makes a GPyTorch likelihood of one latent
-function a likelihood of this library. GPyTorch is imported when one of them is used.
+GPyTorch is imported when one of them is used.
 """
 
 from __future__ import annotations
@@ -49,7 +41,8 @@ _INSTEAD = {
 class SignatureStrategy(nn.Module):
     """What `ApproximateGP` asks of a strategy: q(f) at series, and the KL divergence of q(u) from its prior.
 
-    Takes series whole, x (n, length, channels), and computes marginals only: n kernel values instead of n².
+    `gpytorch.models.ApproximateGP.__init__(self, SignatureStrategy(kernel, features))` makes a model of one latent
+    function, trained as any other. It takes x (n, length, channels) whole and computes marginals only.
     """
 
     def __init__(
@@ -94,9 +87,8 @@ def _gpytorch(module: str) -> Any:
 def from_gpytorch(likelihood: Any) -> Likelihood:
     """A GPyTorch likelihood of one latent function, such as BetaLikelihood(), as a likelihood of this library.
 
-    Its parameters, with their constraints, are trained as parameters of the result. BernoulliLikelihood, which has
-    none, becomes `Bernoulli(link="probit")`. Likelihoods of several latent functions, or whose noise depends on the
-    input, raise a TypeError that says what to use instead.
+    Its parameters, with their constraints, are trained. BernoulliLikelihood becomes `Bernoulli(link="probit")`.
+    Likelihoods of several latent functions, or with noise that depends on the input, raise a TypeError.
     """
     theirs = _gpytorch("likelihoods")
     kind = type(likelihood).__name__
@@ -182,7 +174,6 @@ class _Adapted(Likelihood):
         return ""
 
     def _device(self, otherwise: torch.device) -> torch.device:
-        """Where the parameters are."""
         return next((parameter.device for parameter in self.likelihood.parameters()), otherwise)
 
 

@@ -25,11 +25,8 @@ from siggpde.series import SeriesBatch
 
 
 class PathKernel(nn.Module):
-    """A covariance function of paths with channel scales theta (channels,) and an amplitude sigma².
-
-    Both are learned, as logarithms; a number gives all channels the same scale. What k(X, Y) is, subclasses say in
-    `forward`.
-    """
+    """A covariance function of paths with channel scales theta (channels,) and an amplitude sigma², both learned as
+    logarithms; subclasses say in `forward` what k(X, Y) is."""
 
     log_amplitude: nn.Parameter
     log_theta: nn.Parameter
@@ -80,15 +77,11 @@ class PathKernel(nn.Module):
             raise ValueError("y_lengths is given, but y is not; for the covariances of x alone give `lengths`")
 
     def as_paths(self, x: inputs.Series, lengths: Any = None, name: str = "x") -> SeriesBatch:
-        """x (n, length, channels) as a float64 batch on the kernel's device, after checking the number of channels.
-
-        What is on the CPU is copied to the device of the kernel; nothing is copied from another device.
-        """
+        """x (n, length, channels) as a checked float64 batch on the kernel's device, copied there from the CPU only."""
         return self.checked_paths(x, lengths, name).to(self.device)
 
     def checked_paths(self, x: inputs.Series, lengths: Any = None, name: str = "x") -> SeriesBatch:
-        """Checks series as `as_paths` does, but leaves them on the device of x: parts of many series are copied to
-        the kernel's device in turn."""
+        """Checks series as `as_paths` does, but leaves them on the device of x, to be copied in parts."""
         values, counts = inputs.as_batch(x, lengths, name)
         if values.shape[2] != self.channels:
             raise ValueError(f"{name} has {values.shape[2]} channels, but the kernel was made for {self.channels}")
@@ -106,9 +99,7 @@ class PathKernel(nn.Module):
 
 
 class SignatureKernel(PathKernel):
-    """sigma² k(theta X, theta Y), where k(X, Y) is the sum over words of S(X)^a S(Y)^a.
-
-    This is the covariance function k_theta of the paper, whose code learns an amplitude as well.
+    """sigma² k(theta X, theta Y), where k(X, Y) is the sum over words of S(X)^a S(Y)^a: k_theta of the paper.
 
     The sum goes over all words, by the PDE; a kernel of finitely many words needs no PDE and leaves no tail to features
     that use them all.
@@ -129,8 +120,7 @@ class SignatureKernel(PathKernel):
         Sum over these words.
     static : str, default "linear"
         The kernel of points a² c(|theta (x - y)|) that lifts the scaled paths before, as for `signature_kernel`: theta
-        are then inverse bandwidths. Such a kernel is a sum over the words of its Hilbert space, so that neither `depth`
-        nor `words` can be chosen, and words of the channels are no inducing variables of it: landmarks are.
+        are then inverse bandwidths. It takes neither `depth` nor `words`, and its inducing variables are landmarks.
     static_amplitude : float, default 1
         a, learned as well.
     alpha : float, optional
@@ -197,10 +187,7 @@ class SignatureKernel(PathKernel):
         lengths: Lengths = None,
         y_lengths: Lengths = None,
     ) -> Tensor:
-        """Covariances (n, m) of x (n, length, channels) with y (m, length', channels); (n,) with `diag=True`.
-
-        Float64 whatever the dtype of x. Lists of series and `lengths` as for `signature_kernel`.
-        """
+        """Covariances (n, m), float64, of x (n, length, channels) and y (m, length', channels); (n,) if `diag`."""
         self.check_arguments(y, diag, y_lengths)
         if diag:
             if not self.normalized:

@@ -1,15 +1,7 @@
-r"""Landmark series as inducing variables: for kernels of which words are none, such as those of lifted paths.
+"""Landmark series Z as inducing variables u = f(Z), for kernels without words, such as those of lifted paths.
 
-The inducing variables are u = f(Z) at series Z. With :math:`K_{ZZ} + \epsilon I = L L^T` the features of X are
-:math:`\phi(X) = L^{-1} k(Z, X)`: whitened, so that q(u) starts from N(0, I) as it does for words, at the price of one
-m x m factorisation a step while the kernel is learned (`LandmarkFeatures`), or once for a kernel that stays
-(`NewtonBasis`). Then :math:`k(X, Y) \approx \phi(X) \cdot \phi(Y)`, exactly where X or Y is a landmark, and the tail
-:math:`k(X, X) - |\phi(X)|^2` is never negative. Column j of the features depends on the first j landmarks only, as
-Newton's polynomials do on their nodes.
-
-The landmarks are the pivots of a Cholesky decomposition of a kernel matrix of which only the needed columns are ever
-computed. The next pivot is the row with the largest tail, and its column of the remainder, divided by the root of its
-pivot, is the next column of the features.
+With k(Z, Z) = L L^T the features are L^-1 k(Z, X): factorised at every step (`LandmarkFeatures`), or once for a kernel
+that stays (`NewtonBasis`). Landmarks are pivots of a Cholesky decomposition: the next has the largest tail.
 """
 
 from __future__ import annotations
@@ -122,15 +114,13 @@ class NewtonBasis:
     """At most `count` series as landmarks of a kernel, and the features phi(X) = L^-1 k(landmarks, X) they give.
 
     `fit` takes as the next landmark the series with the largest tail k(X, X) - |phi(X)|², until there are `count` or
-    the largest tail is at most `threshold` times the mean of k(X, X). Only the columns of landmarks are ever solved,
-    several at a time, and no matrix is larger than (n, count). Series of more than `max_points` points are averaged
-    down to it, those of `fit` and new ones alike, and the log says so.
+    the largest tail is at most `threshold` times the mean of k(X, X). Only the columns of landmarks are ever solved.
+    Series of more than `max_points` points are averaged down to it, and the log says so.
 
     `kernel` is a `SignatureKernel`, any `PathKernel`, or a pair of functions as `signature_kernel` and
-    `signature_kernel_diag`. Everything is float64, on the device of the kernel's values, and carries no graph: the
-    landmarks belong to the kernel's parameters as they were in `fit`, which keeps a copy of them. `tol` is the relative
-    accuracy of the kernel, that of a `SignatureKernel` if not given: tails below zero by no more than it allows are
-    rounding.
+    `signature_kernel_diag`. Everything is float64, on the device of the kernel's values, and carries no graph: `fit`
+    keeps a copy of the kernel's parameters. `tol` is the relative accuracy of the kernel, that of a `SignatureKernel`
+    if not given: tails below zero by no more than it allows are rounding.
 
     After `fit`, with m landmarks:
 
@@ -146,8 +136,7 @@ class NewtonBasis:
     >>> basis = NewtonBasis(SignatureKernel(1), 3).fit(x)
     >>> basis.landmarks_
     tensor([1, 0])
-    >>> seen = basis(x)
-    >>> torch.allclose(seen.features @ seen.features.T, signature_kernel(x))
+    >>> torch.allclose(basis(x).features @ basis(x).features.T, signature_kernel(x))
     True
     """
 
@@ -295,7 +284,6 @@ class NewtonBasis:
 
 
 def _functions(kernel: Kernel) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """The functions (gram, diagonal) of a kernel."""
     return (kernel, partial(kernel, diag=True)) if isinstance(kernel, PathKernel) else kernel
 
 
@@ -308,11 +296,8 @@ _ROUNDINGS = 64.0
 
 
 class PivotedCholesky(NamedTuple):
-    """K ~ features @ features.T, with the pivots, in the order they were taken, as `landmarks` (m,).
-
-    The rows of `features` (n, m) at the landmarks are a lower triangular matrix, of which `pivots` (m,) are the squared
-    diagonal: what was left of K_ii when i was taken. `tails` (n,) are K_ii - |features_i|², never negative.
-    """
+    """K ~ features @ features.T, features (n, m); their rows at the pivots, `landmarks` (m,) in the order they were
+    taken, are lower triangular with squared diagonal `pivots` (m,). `tails` (n,) are K_ii - |features_i|² >= 0."""
 
     landmarks: Tensor
     features: Tensor
@@ -330,8 +315,7 @@ def pivoted_cholesky(
     """Pivoted Cholesky of K (n, n) with at most `count` pivots, until the largest tail is not above `threshold`.
 
     `diagonal` (n,) is that of K, `columns(rows)` returns K[:, rows], (n, len(rows)), and `among(rows)` the symmetric
-    K[rows][:, rows]. Pivots are exactly those of the rule, one after the other; of equal tails the first row is taken.
-    Every column that is asked for is used, but for rounding and ties.
+    K[rows][:, rows]. Of equal tails the first row is taken.
     """
     n = len(diagonal)
     count = min(count, n)
@@ -376,11 +360,10 @@ def pivoted_cholesky(
 def _next_pivots(
     tails: Tensor, features: Tensor, among: Callable[[Tensor], Tensor], most: int, threshold: float
 ) -> list[int]:
-    """The next pivots as far as they are certain, at least one.
+    """The next pivots as far as they are certain, at least one, by the rule on the rows of the largest tails alone.
 
-    A kernel solves several columns for less than one after the other, but which they are depends on the columns before.
-    The rule is run on the rows of the largest tails alone, whose small matrix is cheap: as long as the largest tail
-    there is above every tail elsewhere, which can only fall, the pivot is the one of all rows.
+    As long as the largest tail among these is above every tail elsewhere, which can only fall, it is the largest of
+    all. Several columns at once cost less than one after the other.
     """
     first = int(tails.argmax())
     size = min(_CANDIDATES, len(tails) // _ROWS_EACH)

@@ -1,10 +1,6 @@
 """SignatureGP: a sparse variational Gaussian process over time series, with nothing to invert.
 
-With q(u) = N(m, Sigma) on orthogonal features, C_uu = I and C_fu = s(X): a latent function has the marginal
-
-    mu(X) = s(X)^T m,    nu(X) = k(X, X) - |s(X)|² + s(X)^T Sigma s(X),
-
-k(X, X) being the diagonal of C_ff, and the ELBO is the sum over series of E_q[log p(y | f)] minus KL[q(u) || N(0, I)].
+Latents have mu(X) = s(X)^T m and nu(X) = k(X, X) - |s(X)|² + s(X)^T Sigma s(X) with q(u) = N(m, Sigma), C_fu = s(X).
 """
 
 from __future__ import annotations
@@ -96,10 +92,10 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         return mean, spread + projection.tail[:, None].to(spread)
 
     def elbo(self, x: inputs.Series, y: Any, *, total: int | None = None, lengths: Lengths = None) -> Tensor:
-        """The evidence lower bound; for a minibatch of `total` series, an unbiased estimate of the whole one.
+        """The ELBO of the paper, the sum of E_q[log p(y | f)] minus KL[q(u) || N(0, I)], with gradients to all
+        parameters.
 
-        This is the ELBO of the paper, in which C_uu = I leaves nothing to invert, of x (n, length, channels) and y (n,)
-        as the likelihood wants it. Gradients flow to all parameters.
+        For a minibatch of `total` series it is an unbiased estimate of the whole one.
         """
         return self.elbo_of(self.project(x, lengths=lengths), self.targets(y), total)
 

@@ -1,14 +1,6 @@
 """Nadam, the optimiser of the paper, and the exact gradient of a minibatch ELBO in q(u), by hand.
 
-With T = s R_c for a batch of features s (B, M), variance_c = tail + |T|², so that for g = dE/dmean, w = dE/dvariance
-
-    dE/dm_c = s^T g_c,   dE/dR_c = 2 s^T (w_c T),   dE/ds = sum_c g_c m_c^T + 2 (w_c T) R_c^T,   dE/dtail = sum_c w_c
-
-and the KL divergence has gradient m_c and R_c - diag(1 / R_ii). Blocks above the diagonal of R are never touched.
-
-`q_gradient` followed by `Nadam.step` is the oracle. `q_step` does the same to rounding: one class after the other while
-its gradient is in the cache, with a single pass of the native core over R_c and its moments. With several ranks the
-sums over the batch are sums over ranks too, and sent in one message; then every rank takes the step as the oracle does.
+`q_gradient` and `Nadam.step` are the oracle of `q_step`, which moves one class after the other in the native core.
 """
 
 from __future__ import annotations
@@ -64,7 +56,6 @@ class Nadam:
 
     @torch.no_grad()
     def update(self, index: int, gradient: Tensor, rates: Rates) -> None:
-        """Moves one parameter."""
         parameter, first, second = self.parameters[index], self.first[index], self.second[index]
         first.lerp_(gradient, 1 - _BETA1)
         second.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
@@ -78,10 +69,10 @@ class Nadam:
             self.update(index, gradient, rates)
 
     def update_root(self, index: int, latent: int, start: int, gradient: Tensor, rates: Rates) -> tuple[float, float]:
-        """Moves rows of one lower triangular matrix of a stack, natively; what is above the diagonal is not looked at.
+        """Moves `rows` of one lower triangular matrix of a stack, natively; nothing above the diagonal is read.
 
         `gradient` (rows, M), of the rows from `start` on, lacks that of the KL divergence, R - diag(1 / R_ii), which is
-        added. Returns the sum of R_ij² and that of log |R_ii| over these rows, both before the step.
+        added. Returns the sums of R_ij² and log |R_ii| over these rows before the step.
         """
         stack, size = self.parameters[index], gradient.shape[1]
         skip = latent * size * size * stack.element_size()
@@ -110,10 +101,8 @@ class Nadam:
 
 
 class Minibatch(NamedTuple):
-    """Series of a minibatch that this rank has: features (B, M), tail, targets and weights (B,), None for all 1.
-
-    `total` counts the series of the training set, `size` those of the minibatch on all ranks, by default B.
-    """
+    """Series of a minibatch on this rank: features (B, M), tail, targets and weights (B,), None for all 1; `size` is
+    that of the minibatch on all ranks, by default B, and `total` that of the training set."""
 
     features: Tensor
     tail: Tensor
@@ -148,7 +137,8 @@ class QGradient(QStep):
 def q_gradient(model: AnyGP, batch: Minibatch, *, of_features: bool = False, ranks: Ranks = ALONE) -> QGradient:
     """Gradient of the negative minibatch ELBO in q(u); parameters of the likelihood get theirs in `.grad`.
 
-    The gradients in m and R are those of all ranks; those in features, tail and likelihood are this rank's part.
+    With T = s R_c for features s (B, M), g = dE/dmean and w = dE/dvariance: dE/dm_c = s^T g_c, dE/dR_c = 2 s^T (w_c T),
+    dE/ds = sum_c g_c m_c^T + 2 (w_c T) R_c^T, dE/dtail = sum_c w_c. Only those in m and R are summed over ranks.
     """
     q, features = model.variational, batch.features.detach()
     with torch.no_grad():

@@ -1,17 +1,13 @@
-"""The update of q(u), in natural parameters; natural gradients, new series and closed forms all use it.
+"""The update of q(u) in natural parameters, for natural gradients, new series and closed forms.
 
-With the prior N(m_0, S_0), the marginal mean mu_n of every series under q(u) and the derivatives g_n = dE_n/dmu_n,
-a_n = -2 dE_n/dnu_n of its expected log likelihood E_n, the parameters L = Sigma^-1 and L m take a step rho to
+With the prior N(m_0, S_0), L = Sigma^-1 and the derivatives g_n = dE_n/dmu_n and a_n = -2 dE_n/dnu_n of expected log
+likelihoods E_n, a step rho from a batch of B out of N series is
 
     L   <- (1 - rho) L   + rho (S_0^-1     + (N/B) sum a_n s_n s_n^T)
     L m <- (1 - rho) L m + rho (S_0^-1 m_0 + (N/B) sum s_n (g_n + a_n mu_n))
 
-from a batch of B out of N series. For a Gaussian likelihood one step rho = 1 on all the data is the optimum. Where
-log p is not concave a_n may be negative and L lose positive definiteness; then the step is halved, which moves no fixed
-point.
-
-The sums over series are also sums over ranks, each of which has its part of the batch: a step sends one message with
-the upper triangles of sum a_n s_n s_n^T and the vectors L m, besides single numbers. Every rank then takes the step.
+It is halved where L loses positive definiteness, which moves no fixed point. For a Gaussian likelihood rho = 1 on all
+data is the optimum. The sums are taken over ranks too, in one message a step.
 """
 
 from __future__ import annotations
@@ -59,10 +55,8 @@ class Sites(NamedTuple):
 def sum_sites(
     q: VariationalGaussian, sites: Iterable[Sites], *, dtype: torch.dtype = torch.float64, ranks: Ranks = ALONE
 ) -> NaturalParameters:
-    """sum a_n s_n s_n^T (upper triangle, shaped as the root of q) and sum s_n (g_n + a_n mu_n) over all ranks.
-
-    Products are of `dtype`, their sums over batches float64.
-    """
+    """sum a_n s_n s_n^T (upper triangle, shaped as the root of q) and sum s_n (g_n + a_n mu_n) over all ranks; products
+    are of `dtype`, sums over batches float64."""
     precision, shift = torch.zeros_like(q.root, dtype=torch.float64), torch.zeros_like(q.mean, dtype=torch.float64)
     for batch in sites:
         features, g, a, mean = (part.to(dtype) for part in batch)
@@ -91,10 +85,9 @@ def solve_gaussian(
     prior: StandardNormal = STANDARD_NORMAL,
     ranks: Ranks = ALONE,
 ) -> bool:
-    """Sets q(u) to the posterior under a Gaussian likelihood, given features (n, M) and targets (n,) batch by batch.
+    """Sets q(u), not diagonal, to the posterior under a Gaussian likelihood of features (n, M) and targets (n,).
 
-    g_n + a_n mu_n and a_n do not depend on q(u) then; at mu_n = 0 nothing is lost to rounding. Returns False, changing
-    nothing, where the precision is not positive definite. Not for diagonal covariances.
+    At mu_n = 0 nothing is lost to rounding. Returns False, changing nothing, if the precision is not positive definite.
     """
     assert likelihood.is_gaussian and q.full
 
@@ -116,8 +109,7 @@ def in_batches(projection: Projection, y: Tensor) -> list[Batch]:
 
 
 class Statistics(NamedTuple):
-    """At the present q(u): the expected log likelihood, summed over the `series` of a batch on all ranks, and the
-    sites of those that are here."""
+    """The expected log likelihood at q(u) of a batch of `series` on all ranks, and the sites of those on this rank."""
 
     value: float
     series: int
@@ -125,10 +117,7 @@ class Statistics(NamedTuple):
 
 
 class NaturalGradient:
-    """Steps of q(u) of a model; keeps L (its upper triangle) and L m in float64 whatever the model's dtype.
-
-    `natural` is L and L m where they are known already; `dtype` is that of products, by default the model's.
-    """
+    """Steps of q(u); keeps L (its upper triangle) and L m in float64, `natural` if given; products have `dtype`."""
 
     def __init__(
         self,
@@ -158,10 +147,8 @@ class NaturalGradient:
 
     @torch.no_grad()
     def target(self, at: Statistics, total: int, curvature: float | None = None) -> NaturalParameters:
-        """The natural parameters to which a step rho = 1 goes, from a batch out of `total` series.
-
-        `curvature` replaces every a_n by one number: steps that are shorter, and safe far from the optimum.
-        """
+        """The natural parameters to which a step rho = 1 goes, from a batch out of `total` series; a given `curvature`
+        in place of every a_n makes steps shorter, and safe far from the optimum."""
         sites = at.sites
         if curvature is not None:
             sites = [batch._replace(a=torch.full_like(batch.a, curvature)) for batch in sites]
@@ -181,11 +168,8 @@ class NaturalGradient:
         return True
 
     def step(self, batches: list[Batch], total: int, rho: float, curvature: float | None = None) -> float:
-        """One step from batches out of `total` series, halved until L is positive definite.
-
-        Returns the expected log likelihood before it. A step with a given `curvature` is taken back where it lowers the
-        ELBO of the batches; then the true one is used.
-        """
+        """One step from batches out of `total` series, halved until L is positive definite; returns the expected log
+        likelihood before it. Where a given `curvature` would lower the ELBO of the batches, the true one is used."""
         at = self.statistics(batches)
         if curvature is not None:
             before, elbo = self.natural, self.elbo(at, total)
@@ -247,12 +231,8 @@ _SETTLED = 1e-10
 def update_posterior(model: AnyGP, x: inputs.Series, y: Any, *, lengths: Lengths = None) -> None:
     """Updates q(u) of `model` in place with the series x (n, length, channels) and their targets y (n,).
 
-    Its q(u) becomes the prior of what comes, and nothing old is needed. With q_0(u) = N(m_0, Sigma_0) from before, the
-    new q(u) maximises sum_n E_q[log p(y_n | f_n)] - KL[q || q_0] over the new series. For `Gaussian` the maximum is
-    known in closed form: the posterior of old and new series together, in the features and with the noise of before.
-    For other likelihoods, and for diagonal covariances, steps of q(u) are repeated until they settle; none lowers the
-    bound.
-
+    The old q(u) = q_0 becomes the prior: the new one maximises sum_n E_q[log p(y_n | f_n)] - KL[q || q_0] over the new
+    series, for `Gaussian` in closed form, else, and for diagonal covariances, by steps that never lower the bound.
     Where it fails, it raises and nothing has changed.
     """
     targets = model.targets(y)

@@ -1,7 +1,4 @@
-"""Schedules and their phases: the paper's three phases of Nadam, and natural gradients with Adam.
-
-A phase is work on a model that can be interrupted and resumed.
-"""
+"""Schedules and their phases, which can be interrupted: the paper's three of Nadam, and natural gradients."""
 
 from __future__ import annotations
 
@@ -38,12 +35,11 @@ State = TypeVar("State")
 
 
 class Phase(Generic[State]):
-    """One phase of a schedule: at most `max_steps` iterations, each of which may be the last.
+    """One phase of a schedule: at most `max_steps` iterations, between which a fit may be saved, or end.
 
-    Between iterations a fit may be saved, or end. `state`, a `state_type` of tensors and numbers and lists and
-    dictionaries of them, is all that a phase changes besides the model, the minibatches and the History; a checkpoint
-    brings it back in place of `begin`. `time_share` is the share of a time limit, from the start of the fit, at which
-    the phase is late; None for never.
+    `state`, a `state_type` of tensors, numbers, lists and dictionaries, is all that a phase changes besides model,
+    minibatches and History; a checkpoint brings it back in place of `begin`. `time_share` is the share of a time limit,
+    from the start of the fit, at which the phase is late; None for never.
     """
 
     name: str
@@ -104,7 +100,6 @@ class PaperSchedule:
         check_positive(self, "iterations", "batch", "learning_rate", "evaluate_every", "patience", "cpu_budget")
 
     def phases(self, model: AnyGP) -> list[Phase[Any]]:
-        """Returns the phases: q(u); q(u) and hyperparameters; q(u) on training and validation series."""
         if model.variational.shared:
             raise ValueError("the paper's schedule has no covariance='shared'; take 'full' or 'diagonal'")
         return [
@@ -116,11 +111,8 @@ class PaperSchedule:
 
 @dataclass
 class NadamState:
-    """The state of Nadam, a running average of the ELBO per series, and CPU seconds spent.
-
-    `best` is the state of the model with `best_nlpp` on the validation part, where hyperparameters are learned.
-    `reference_nlpp` is that of the last evaluation that improved enough, and `idle` counts those since.
-    """
+    """The state of Nadam, a running average of the ELBO per series, and CPU seconds spent; with `learn` the `best`
+    state, its `best_nlpp`, the last that was enough better (`reference_nlpp`), and evaluations since (`idle`)."""
 
     optimizer: dict[str, Any] | None = None
     elbo: float | None = None
@@ -132,10 +124,8 @@ class NadamState:
 
 
 class NadamPhase(Phase[NadamState]):
-    """Minibatch steps of q(u) and of the features' parameters, and with `learn` of the hyperparameters too.
-
-    With `learn`, the phase ends with the state of the best validation NLPP.
-    """
+    """Minibatch steps of q(u) and of the features' parameters; with `learn` of the hyperparameters too, ending with the
+    state of the best validation NLPP."""
 
     state_type = NadamState
 
@@ -270,18 +260,14 @@ class NaturalGradients:
         check_positive(self, "max_iter", "learning_rate", "inner", "settle", "patience", "max_joint", "batch")
 
     def phases(self, model: AnyGP) -> list[Phase[Any]]:
-        """Returns the phases: q(u); hyperparameters, if they are learned; q(u) on all series."""
         hyperparameters = [LearnHyperparameters("hyperparameters", self)] if self.learn else []
         return [SettleQ("q", "train", self), *hyperparameters, SettleQ("all", "all", self)]
 
 
 @dataclass
 class NaturalState:
-    """Natural parameters of q(u), the step rho, and how many steps or evaluations in a row gained too little (`idle`).
-
-    `warm_up` counts the iterations at the start that take minibatches. Where hyperparameters are learned there are the
-    state of Adam, and the best state of the model with its score.
-    """
+    """Natural parameters of q(u), the step rho, how many steps or evaluations in a row gained too little (`idle`),
+    iterations with minibatches at the start (`warm_up`) and, if learned, the states of Adam and of the best model."""
 
     precision: Tensor
     shift: Tensor
@@ -311,7 +297,6 @@ class NaturalPhase(Phase[NaturalState]):
         self.gradient = NaturalGradient(trainer.model, NaturalParameters(*natural), ranks=trainer.ranks)
 
     def batch_size(self, trainer: Trainer) -> int:
-        """The series of a stochastic step."""
         return self.schedule.batch or max(1024, 2 * trainer.model.variational.size)
 
     def stochastic_step(

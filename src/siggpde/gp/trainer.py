@@ -1,7 +1,4 @@
-"""The state of a running fit: the model, its data, the split, minibatches, and the history of what happened.
-
-Phases work on it and checkpoints keep it; what a phase alone needs is in its `PhaseState`.
-"""
+"""The state of a running fit, which phases work on and checkpoints keep."""
 
 from __future__ import annotations
 
@@ -37,9 +34,8 @@ _ROWS_FOR_DIRECTIONS = 1500
 class Trainer:
     """A model, its data with signatures computed once, which rows are for training, and what happened so far.
 
-    Rows are numbered through all ranks, and every rank knows all targets `y` and the `weights` (n,) of the series, None
-    where all count alike; its `cache` has the rows of its `shard`.
-    `span_series` lets `choose_features` replace words, where they are more than the series, by directions.
+    Rows are numbered through all ranks; every rank has all targets `y` and `weights` (n,), None where all count alike,
+    and the `cache` of its `shard`. `span_series` lets directions replace words where these are more than the series.
     """
 
     def __init__(
@@ -111,9 +107,8 @@ class Trainer:
     def choose_features(self, count: int) -> None:
         """Chooses words and directions anew for the present scales; q(u) is carried over to those that are kept.
 
-        `count` words by energy where the features ask for it; directions where they ask for a rank, or with
-        `span_series` where there are more words than series: as many directions as series span all of the series.
-        Inducing variables that are no words stay as they are.
+        `count` words by energy, and as many directions as the features' rank or, with `span_series`, as there are
+        series, if there are more words. Inducing variables that are no words stay.
         """
         features, q = self.model.features, self.model.variational
         if not isinstance(self.cache, SignatureCache):
@@ -158,7 +153,6 @@ class Minibatches:
         self.upcoming = torch.empty(0, dtype=torch.int64)
 
     def reset(self) -> None:
-        """Begins a new pass."""
         self.upcoming = self.upcoming[:0]
 
     def next(self, rows: Tensor, size: int) -> Tensor:
@@ -186,10 +180,7 @@ _SMALLEST_FOR_VALIDATION = 50
 
 
 def word_pool(model: SignatureGP, batch: SeriesBatch, shard: Shard) -> list[Word]:
-    """The words whose signatures are kept: those of a finite kernel; else up to four for each that is wanted.
-
-    `batch` holds the series of this rank's shard.
-    """
+    """The words whose signatures are kept: those of a finite kernel; else up to four for each that is wanted."""
     kernel, features = model.kernel, model.features
     if kernel.words is not None:
         return kernel.words
@@ -230,7 +221,6 @@ def split_rows(
 
 
 def trainable(module: nn.Module) -> list[nn.Parameter]:
-    """The parameters of a module that require a gradient."""
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
 
 

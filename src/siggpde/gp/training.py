@@ -155,7 +155,6 @@ def fit(
 def _checked(
     model: AnyGP, data: tuple[inputs.Series, Any], lengths: Lengths, ranks: Ranks
 ) -> tuple[SeriesBatch, Tensor]:
-    """Returns the series as paths, and their targets."""
     batch = model.kernel.checked_paths(data[0], lengths)
     batch = replace(batch, values=batch.values.detach())
     y = model.likelihood.check_targets(data[1])
@@ -168,7 +167,6 @@ def _checked(
 
 
 def _checked_weights(weights: Sequence[float] | Tensor, count: int, schedule: Schedule) -> Tensor:
-    """Returns the weights of the `count` series in float64."""
     if not isinstance(schedule, PaperSchedule):
         raise ValueError(f"sample_weight is for PaperSchedule(); leave it out with {type(schedule).__name__}()")
     values = torch.as_tensor(weights, dtype=torch.float64).detach()
@@ -185,10 +183,7 @@ def _run_phases(
     time_limit: float | None,
     checkpoint: Checkpoint | None,
 ) -> None:
-    """Runs the phases from `trainer.phase` on; `phase_state` is the state of that one from a checkpoint.
-
-    `count` is the number of words, which are chosen anew before every phase but the first.
-    """
+    """Runs the phases from `trainer.phase`, the first from `phase_state`, the others with `count` words chosen anew."""
     while trainer.phase < len(phases):
         phase = phases[trainer.phase]
         if phase_state is not None:

@@ -14,24 +14,18 @@ Covariance = Literal["full", "shared", "diagonal"]
 
 
 class NaturalParameters(NamedTuple):
-    """Sigma^-1, shaped as the root of q(u), and Sigma^-1 m (latents, M), in float64.
-
-    Of matrices the upper triangle counts; below the diagonal there may be anything.
-    """
+    """Sigma^-1 (upper triangle, shaped as the root of q(u)) and Sigma^-1 m (latents, M), in float64."""
 
     precision: Tensor
     shift: Tensor
 
 
 class VariationalGaussian(nn.Module):
-    """q(u_c) = N(m_c, R_c R_c^T) for each latent c, where the prior is N(0, I).
+    """q(u_c) = N(m_c, R_c R_c^T) for each latent c, the variational posterior of the paper; the prior is N(0, I).
 
-    This is the variational posterior of the paper's sparse Gaussian process.
-
-    `mean` (latents, M). `root` is R: lower triangular (latents, M, M) for `covariance="full"`; one lower triangle
-    (1, M, M) that all latents have in common for `"shared"`, which is exact where their likelihoods have the same
-    curvature; or the standard deviations (latents, M) for `"diagonal"`. It starts at the prior.
-    `full` says whether covariances are matrices, each latent's own or one for all (`shared`).
+    `mean` (latents, M). `root` is R: lower triangular (latents, M, M) for `covariance="full"`; one (1, M, M) for all
+    latents for `"shared"`, exact where their likelihoods have the same curvature; or the standard deviations
+    (latents, M) for `"diagonal"`. It starts at the prior. `full` is False for `"diagonal"` only.
     """
 
     mean: nn.Parameter
@@ -78,10 +72,7 @@ class VariationalGaussian(nn.Module):
         return (spread @ spread.mT).expand(self.latents, -1, -1)
 
     def kl(self) -> Tensor:
-        """KL[q(u) || N(0, I)] = sum over latents of (tr Sigma + |m|² - M - log det Sigma) / 2.
-
-        The term of the paper's ELBO that keeps q(u) near the prior.
-        """
+        """KL[q(u) || N(0, I)] of the paper's ELBO: sum over latents of (tr Sigma + |m|² - M - log det Sigma) / 2."""
         root = self.root.tril() if self.full else self.root
         diagonal = root.diagonal(dim1=1, dim2=2) if self.full else root
         copies = self.latents / len(root)
@@ -107,8 +98,7 @@ class VariationalGaussian(nn.Module):
     def set_natural_parameters(self, natural: NaturalParameters) -> bool:
         """Sets Sigma^-1 and Sigma^-1 m; returns False, changing nothing, if Sigma^-1 is not positive definite.
 
-        With J the reversal of rows, J precision J = G G^T gives precision = U U^T with U = J G J upper triangular,
-        hence Sigma = U^-T U^-1 and the lower triangular root U^-T: one factorisation, one triangular inverse.
+        With J the reversal of rows and J Sigma^-1 J = G G^T the lower triangular root of Sigma is (J G J)^-T.
         """
         precision, shift = natural
         if not self.full:
@@ -128,11 +118,8 @@ class VariationalGaussian(nn.Module):
 
     @torch.no_grad()
     def carried_over(self, overlap: Tensor) -> VariationalGaussian:
-        """q of other inducing variables u' = Q'^T u, where these are Q^T u and `overlap` (M', M) is Q'^T Q.
-
-        Its mean is overlap m and its covariance I + overlap (Sigma - I) overlap^T: what both have in common is kept,
-        what is dropped is integrated out and what is new is at its prior.
-        """
+        """q of u' = Q'^T u, where these are Q^T u and `overlap` A (M', M) is Q'^T Q: A m and I + A (Sigma - I) A^T, so
+        that what is new is at its prior."""
         other = VariationalGaussian(self.latents, len(overlap), self.covariance, self.mean.dtype, self.mean.device)
         turn = overlap.double()  # in float32 the difference below may lose a small covariance to rounding
         other.mean.copy_(self.mean.double() @ turn.T)
@@ -149,7 +136,6 @@ class VariationalGaussian(nn.Module):
 
 
 def _identity(like: Tensor) -> Tensor:
-    """The identity (M, M) of tensors (.., M): their dtype and device."""
     return torch.eye(like.shape[-1], dtype=like.dtype, device=like.device)
 
 
@@ -165,10 +151,7 @@ _NARROWEST_BLOCK, _STEP = 112, 16
 
 @lru_cache(maxsize=64)
 def blocks(size: int) -> tuple[tuple[int, int], ...]:
-    """Blocks (start, stop) of about equal width: eight of them, fewer where they would be narrow.
-
-    They start at multiples of 16, whole vectors of either dtype.
-    """
+    """At most eight blocks (start, stop) of about equal width, from multiples of 16: whole vectors of either dtype."""
     count = max(1, min(8, size // _NARROWEST_BLOCK))
     cuts = [round(size * i / count / _STEP) * _STEP for i in range(count)]
     return tuple(pairwise([*cuts, size]))
@@ -189,11 +172,8 @@ def add_times_upper(rows: Tensor, lower: Tensor, out: Tensor) -> None:
 
 
 def lower_products(left: Tensor, right: Tensor, buffer: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """The lower triangle of left^T (M, n) @ right (n, M), a block of rows after the other: (first row, (rows, M)).
-
-    All are in the same memory, that of `buffer` (M, M), so that they are still in the cache when they are used; what is
-    above the triangle is left undefined.
-    """
+    """The lower triangle of left^T (M, n) @ right (n, M) by blocks of rows, (first row, (rows, M)), undefined above it;
+    all in the memory of `buffer` (M, M), so that they are in the cache when used."""
     for start, stop in blocks(len(buffer)):
         rows = buffer[: stop - start]
         torch.mm(left[:, start:stop].T, right[:, :stop], out=rows[:, :stop])
@@ -227,14 +207,11 @@ class StandardNormal:
     """p(u) = N(0, I): the prior of orthogonal features, whose covariance C_uu is the identity."""
 
     def add_natural_parameters(self, precision: Tensor, shift: Tensor) -> None:
-        """Adds Sigma_0^-1 to `precision`, shaped as the root of q(u), and Sigma_0^-1 m_0 to `shift` (latents, M).
-
-        Of matrices the upper triangle counts; what is added below the diagonal is undefined.
-        """
+        """Adds Sigma_0^-1 to the upper triangle of `precision`, shaped as the root of q(u), and Sigma_0^-1 m_0 to
+        `shift` (latents, M); below the diagonal anything may be added."""
         (precision.diagonal(dim1=1, dim2=2) if precision.ndim == 3 else precision).add_(1.0)
 
     def kl(self, q: VariationalGaussian) -> float:
-        """KL[q(u) || p(u)], summed over the latents."""
         return float(q.kl().detach())
 
 

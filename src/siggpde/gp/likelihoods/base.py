@@ -16,8 +16,8 @@ class Likelihood(nn.Module):
     """p(y | f) for L latent functions whose values at B inputs are independent Gaussians.
 
     `mean` and `variance` are (B, L), float32 or float64, with variance >= 0, and y is (B,). Trained parameters are
-    torch parameters of the module; everything else is a constructor argument that `settings` gives back. Only
-    `expected_log_prob` carries a graph. The methods below check shapes; subclasses compute in those with an underscore.
+    torch parameters of the module, other constructor arguments come back from `settings`. Only `expected_log_prob`
+    carries a graph. The methods below check shapes; subclasses compute in those with an underscore.
     """
 
     name: ClassVar[str] = ""
@@ -50,10 +50,8 @@ class Likelihood(nn.Module):
 
     @torch.no_grad()
     def statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """E = E[log p(y | f)] (B,), g = dE/dmean (B, L) and a = -2 dE/dvariance (B, L), without a graph.
-
-        By Bonnet and Price, g = E[d log p / df] and a = -E[d^2 log p / df^2].
-        """
+        """E = E[log p(y | f)] (B,), g = dE/dmean (B, L) and a = -2 dE/dvariance (B, L), without a graph: by Bonnet and
+        Price g = E[d log p / df] and a = -E[d^2 log p / df^2]."""
         self._check(mean, variance, y)
         return self._statistics(mean, variance, y)
 
@@ -117,14 +115,7 @@ class Likelihood(nn.Module):
 
     @staticmethod
     def from_settings(settings: Mapping[str, Any]) -> Likelihood:
-        """The likelihood that `settings` came from.
-
-        Examples
-        --------
-        >>> from siggpde.gp.likelihoods import Likelihood
-        >>> Likelihood.from_settings({"name": "softmax", "classes": 3}).latents
-        3
-        """
+        """The likelihood that `settings` came from."""
         arguments = dict(settings)
         name = arguments.pop("name", None)
         if name not in Likelihood._named:
@@ -202,7 +193,6 @@ def _vector(y: Any) -> Tensor:
 
 
 def refuse_target(values: Tensor, wrong: Tensor, fix: str) -> None:
-    """Raises for the first target that is wrong."""
     where = wrong.nonzero()
     if len(where):
         index = int(where[0])
@@ -230,9 +220,10 @@ def normal_trapezoid(count: int, reach: float = 8.5) -> tuple[Tensor, Tensor]:
 
 
 def sobol_normal(count: int, dimensions: int, seed: int = 0) -> Tensor:
-    """Quasi-random standard normal points (count, dimensions), float64: count / 2 scrambled Sobol points and their
-    negatives, rescaled so that each coordinate has second moment 1 and, where there are points enough, so that no two
-    are correlated: averages of cubic polynomials are then exact. The global random state is neither read nor changed.
+    """Quasi-random standard normal points (count, dimensions), float64: scrambled Sobol points and their negatives.
+
+    Coordinates have second moment 1 and, with points enough, no correlation: averages of cubic polynomials are then
+    exact. The global random state is neither read nor changed.
     """
     if count < 2 or count % 2:
         raise ValueError(f"points come in pairs z, -z: their number must be even and at least 2, got {count}")
@@ -248,11 +239,8 @@ def sobol_normal(count: int, dimensions: int, seed: int = 0) -> Tensor:
 
 
 def deviation(variance: Tensor) -> Tensor:
-    """sqrt(variance), with variances below 1e-10 (1e-6 in float32) raised to that and the gradient kept.
-
-    The square root has no slope at 0; with the floor the derivative of a quadrature with symmetric nodes is there a
-    central difference, E[h'(m + s Z) Z] / 2s = h''(m) / 2 + O(s^2).
-    """
+    """sqrt(variance), with variances below 1e-10 (1e-6 in float32) raised to that and the gradient kept: at 0 the root
+    has no slope, and a quadrature with symmetric nodes then gives a central difference."""
     floor = _FLOOR.get(variance.dtype, 1e-6)
     return (variance + (floor - variance.detach()).clamp(min=0)).sqrt()
 

@@ -19,9 +19,7 @@ _FAR = -100.0
 
 
 class Bernoulli(Classification):
-    """p(y = 1 | f) = Phi(f) for `link="probit"`, 1 / (1 + exp(-f)) for `link="logit"`; y is 0 or 1.
-
-    The probit link is the paper's likelihood of two classes.
+    """p(y = 1 | f) = Phi(f) for `link="probit"`, as in the paper, 1 / (1 + exp(-f)) for `link="logit"`; y is 0 or 1.
 
     Expectations of log p use 20 Gauss-Hermite points. The probit predictive is exact, Phi(m / sqrt(1 + v)); the logit
     predictive uses 64 points. Computed in float64 whatever the inputs are.
@@ -103,11 +101,9 @@ _FEWEST_POINTS, _MOST_POINTS = 64, 256
 
 
 def default_points(classes: int) -> int:
-    """The points of training: four a class, a power of two from 64 to 256.
+    """The points of training: four a class, which leaves no two coordinates correlated, a power of two from 64 to 256.
 
-    Four a class are what it takes to leave no two coordinates correlated (`sobol_normal`), so that averages of cubic
-    polynomials are exact. With 24 classes E[log p] is then wrong by at most 0.003 nats where the latent functions have
-    standard deviations up to 1, and by 0.024 up to 2; with 64 points it is wrong by 0.014 and 0.043.
+    With 24 classes E[log p] is wrong by at most 0.003 nats for standard deviations up to 1, with 64 points by 0.014.
     """
     return min(_MOST_POINTS, max(_FEWEST_POINTS, 2 ** (4 * classes - 1).bit_length()))
 
@@ -116,9 +112,8 @@ class Softmax(Classification):
     """p(y = c | f) = exp(f_c) / sum_j exp(f_j), with one latent function a class.
 
     Expectations are averages over `points` antithetic Sobol points (by default `default_points`; `predict_points` for
-    predictions), the same ones at every call: values and gradients are deterministic, and the gradient of
-    `expected_log_prob` is that of the average itself. The statistics g = 1[y = c] - E[p_c] and a = E[p_c (1 - p_c)]
-    use the same points.
+    predictions), the same ones at every call, and the gradient of `expected_log_prob` is that of the average itself.
+    The statistics g = 1[y = c] - E[p_c] and a = E[p_c (1 - p_c)] use the same points.
 
     Examples
     --------
@@ -212,10 +207,8 @@ def _chosen(values: Tensor, y: Tensor) -> Tensor:
 
 
 def _logits(mean: Tensor, s: Tensor, z: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Slices of rows, with mean + s z for them, (C, points, rows), in one piece of memory used again and again.
-
-    Rows come last, so that sums over classes and over points run along contiguous memory.
-    """
+    """Slices of rows, with mean + s z (C, points, rows) for them in one memory that is used again; rows come last, so
+    that sums run along contiguous memory."""
     rows = max(1, min(len(mean), _CHUNK_BYTES // (z.numel() * z.element_size())))
     memory = z.new_empty(z.numel() * rows)
     for start in range(0, len(mean), rows):
@@ -247,14 +240,11 @@ _LOST = -35.0  # Phi is 1e-268 here
 
 
 class RobustMax(Classification):
-    """p(y | f) = 1 - eps if f_y is the largest of the C latent values, else eps / (C - 1).
-
-    The paper's likelihood of several classes.
+    """The paper's p(y | f) of several classes: 1 - eps if f_y is the largest of C latent values, else eps / (C - 1).
 
     With P = P(argmax f = y) = E_{f_y} prod_{c != y} Phi((f_y - m_c) / s_c), by Gauss-Hermite quadrature with 20 points,
-    E[log p] = P log(1 - eps) + (1 - P) log(eps / (C - 1)). log p is not concave: the a of `statistics`, which is exact
-    for this quadrature, may be negative. Predictions use 64 points and scale P to sum to 1 over the classes, at C times
-    the work of training.
+    E[log p] = P log(1 - eps) + (1 - P) log(eps / (C - 1)). log p is not concave: the a of `statistics`, exact for this
+    quadrature, may be negative. Predictions use 64 points and scale P to sum to 1, at C times the work of training.
 
     Examples
     --------

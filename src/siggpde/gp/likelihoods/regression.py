@@ -84,9 +84,8 @@ class StudentT(Likelihood):
     """y = f + scale * e with e from Student's t distribution of `df` degrees of freedom.
 
     `log_scale` is trained, and `log_df` too with `learn_df=True`. Expectations of log p use 20 Gauss-Hermite points in
-    float64. log p is not concave: the a of `statistics` is negative where y is an outlier. Predictive densities and
-    quantiles come from the t distribution as a mixture of Gaussians, e | w ~ N(0, 1/w) with w ~ Gamma(df/2, df/2),
-    integrated over log w by the trapezoidal rule.
+    float64. The a of `statistics` is negative where y is an outlier. Predictive densities and quantiles integrate a
+    mixture of Gaussians, e | w ~ N(0, 1/w) with w ~ Gamma(df/2, df/2), over log w by the trapezoidal rule.
 
     Examples
     --------

@@ -247,8 +247,8 @@ def pull_back(
     own_stride, other_stride, row_stride, column_stride, partner_own_stride, partner_other_stride,
     ADD: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
-    """out[s][c][i] (+)= sum over series o and steps j of rho_bar[s, o, i, j] partner[s, o][c][j]; strides say whether
-    it is for rows (pieces of x, partner y) or columns."""
+    """out[s][c][i] (+)= sum over series o and steps j of rho_bar[s, o, i, j] partner[s, o][c][j], by strides for rows
+    (pieces of x, partner y) or columns."""
     blocks = tl.cdiv(own_steps, OWN)
     program = tl.program_id(0).to(tl.int64)
     series = program // (blocks * channels)

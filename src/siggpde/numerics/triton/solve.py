@@ -54,8 +54,7 @@ class Batch:
         self.plans: Plans
 
     def _measure(self, points: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
-        """`values` and `squared` of scaled points (n, length, channels); `inside` (n, length, 1) is False after the
-        end."""
+        """`values` and `squared` of scaled points (n, length, channels); `inside` (n, length, 1): before the end."""
         increments = torch.where(inside[:, 1:], points[:, 1:] - points[:, :-1], 0.0)
         return increments, increments.double().square().sum(2)
 
@@ -105,8 +104,7 @@ class Batch:
         return Part(members, scheme, Steps(values, self.plans.steps[members].contiguous(), self.lifted))
 
     def _pieces(self, values: Tensor, counts: Tensor, segment: Tensor, piece: Tensor) -> Tensor:
-        """The pieces (series, steps, fields): `segment` (series, steps) is the segment of each, cut into `counts` equal
-        ones."""
+        """The pieces (series, steps, fields); piece j is one of `counts` equal parts of the segment `segment[:, j]`."""
         return (values / counts[:, :, None]).gather(1, segment[:, :, None].expand(-1, -1, values.shape[2]))
 
     def of_segments(self, part: Part, pieces: Tensor) -> Tensor:
