@@ -1,6 +1,4 @@
-"""The command line: results on stdout, logs on stderr.
-
-Exit code 0 is success, 1 a failure, 2 a wrong call, 130 Ctrl-C.
+"""The command line: results on stdout, logs on stderr; exit code 0 is success, 1 a failure, 2 a wrong call, 130 Ctrl-C.
 
 Every command is a module. Its functions import torch and numpy when they are called, so that help comes at once.
 """

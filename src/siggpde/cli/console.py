@@ -206,10 +206,8 @@ def _without_nan(value: Any) -> Any:
 
 @contextmanager
 def panics_held_back(kind: str) -> Iterator[None]:
-    """Keeps stderr, also of Rust, while a ``.parquet`` file is opened or read, so that a panic of polars is one line.
-
-    It is written at the end of the block, unless the block raised an error that a panic caused.
-    """
+    """Keeps stderr, also of Rust, while a ``.parquet`` file is opened or read, and writes it at the end, unless the
+    block raised an error that a panic of polars caused, which is then one line."""
     stderr = None
     if kind == "parquet":
         with suppress(OSError):  # where there is no stderr at all
@@ -236,10 +234,7 @@ def panics_held_back(kind: str) -> Iterator[None]:
 
 
 def import_quickly(*modules: str) -> None:
-    """Imports modules, such as those that import torch, without garbage collection; their objects are frozen.
-
-    Searching them for garbage, while importing and when the process ends, is a third of the time of `import torch`.
-    """
+    """Imports modules without garbage collection, a third of the time of `import torch`, and freezes their objects."""
     enabled, first = gc.isenabled(), "torch" not in sys.modules
     gc.disable()
     try:
@@ -253,9 +248,8 @@ def import_quickly(*modules: str) -> None:
 
 
 def wait_passively(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Lets waiting threads of OpenMP sleep, unless torch is loaded already or the user has set one of the variables.
-
-    Threads that spin slow a command down on a busy machine.
+    """Lets waiting threads of OpenMP sleep, because spinning is slow on a busy machine, unless torch is loaded already
+    or the user has set one of the variables.
 
     Examples
     --------

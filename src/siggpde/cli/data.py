@@ -54,12 +54,11 @@ def read_series(
     training: bool = False,
     ranks: Ranks = ALONE,
 ) -> SeriesData:
-    """Reads the series of DATA, with `ranks` only those of this rank.
+    """Reads the series of DATA, with `ranks` only those of this rank; `part` is "train" or "test" where --part is not
+    given.
 
-    - `part`: "train" or "test", of data with both parts where --part is not given.
-    - `remembered`: the options with which the file of the fit was read.
-    - `labels`: whether the target is read; otherwise it may be missing.
-    - `training`: whether groups and weights are read, and series refused from which nothing can be learned.
+    `remembered` are the options of the fit; without `labels` the target may be missing; `training` reads groups and
+    weights, and refuses series from which nothing can be learned.
     """
     path, remembered = Path(data), remembered or {}
     kind = _file_format(path, data, read_options, remembered)
@@ -135,10 +134,8 @@ def _merged_options(
     unread: tuple[str, ...],
     columns: list[str] | None = None,
 ) -> dict[str, Any]:
-    """Returns the options to read a file with: those given, and those remembered that its format takes.
-
-    Of a table, which has these `columns`, the unread ones are ignored.
-    """
+    """The options to read a file with: those given, and those remembered that its format takes; of a table, which has
+    these `columns`, the unread ones are ignored."""
     options = {key: value for key, value in remembered.items() if key in READ_OPTIONS.get(kind, ())}
     if columns is not None:
         if "ignore" in options:  # columns left out when fitting need not be in this file, nor ids
@@ -154,10 +151,8 @@ def _merged_options(
 
 
 def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str, Any]:
-    """Returns the options that a model keeps, so that files of the same layout are read in the same way.
-
-    Channels of a table in long form are kept by name, because another file may have them in another order.
-    """
+    """The options that a model keeps, so that files of the same layout are read in the same way; channels of a long
+    table are kept by name, because another file may have them in another order."""
     options = {key: value for key, value in read_options.given().items() if key != "part"}
     if read_options.series is not None:
         options["channels"] = list(data.channel_names[0 if data.time_channel is None else 1 :])
@@ -237,10 +232,8 @@ def describe_series(data: SeriesData, target: str | None, ranks: Ranks = ALONE) 
 
 
 def check_values(data: SeriesData, *, training: bool) -> None:
-    """Warns of series of one point, and of values far from all others, which often mark missing values.
-
-    For `training`, a channel without values, or with values too large to be squared, is a ValueError.
-    """
+    """Warns of series of one point, and of values far from all others; for `training`, a channel without values, or
+    with values too large to be squared, is a ValueError."""
     if len(data) > 2 and np.median(data.lengths) == 1 and data.n_channels <= 2:
         log.warning(
             "most series have one point only; if rows of the table are points, name the column that identifies the "

@@ -63,9 +63,8 @@ def demo(
 def compute_kernels(data: Dataset) -> dict[str, Any]:
     """Signatures and kernels of the training series: shapes, seconds and checks as plain values.
 
-    With S_M the signature truncated at depth 5, k(X, X) is the squared length of the whole signature, so the tail
-    k(X, X) - |S_M|² is never negative; and a Gram matrix has no negative eigenvalue. Both hold up to rounding, which is
-    why each is also given relative to the size of k.
+    k(X, X) - |S_M|² and the eigenvalues of a Gram matrix are never negative but for rounding: both are also given
+    relative to the size of k.
     """
     import torch
 
@@ -93,10 +92,8 @@ def compute_kernels(data: Dataset) -> dict[str, Any]:
 
 
 def train_demo(data: Dataset, series: int | None = None, seed: int = 0) -> tuple[dict[str, Any], SigGPClassifier]:
-    """Trains with the defaults, on the first `series` training series where given, and evaluates on the test set.
-
-    Returns a summary of plain values, with accuracy, NLPP (the mean of -log p(y | x)) and seconds, and the classifier.
-    """
+    """Trains with the defaults, on the first `series` training series where given, and evaluates on the test set;
+    returns accuracy, NLPP and seconds as plain values, and the classifier."""
     import numpy as np
 
     from siggpde.estimators import SigGPClassifier
@@ -126,10 +123,8 @@ def train_demo(data: Dataset, series: int | None = None, seed: int = 0) -> tuple
 
 
 def _as_paths(data: Dataset) -> Tensor:
-    """Training series as float64 paths (n, length, 1 + channels): time first, every channel of zero mean, unit spread.
-
-    The result is divided by the square root of the number of channels, so that a point has length about one.
-    """
+    """Training series as float64 paths (n, length, 1 + channels): time first, every channel of zero mean and unit
+    spread, over the square root of the number of channels, so that a point has length about one."""
     import torch
 
     series = torch.from_numpy(data.X_train).double().transpose(1, 2)

@@ -94,10 +94,7 @@ def explain(
 
 
 def _donors(estimator: Predictor, data: SeriesData, number: int, values: dict[str, Any]) -> list[np.ndarray] | None:
-    """Returns the series of DATA that are predicted as the runner-up, for new values of a counterfactual.
-
-    Returns None where the model keeps training series, which it takes instead.
-    """
+    """The series of DATA that are predicted as the runner-up; None where the model has training series to take."""
     from siggpde.explain.counterfactual import kept_series
 
     if kept_series(estimator.committee_)[0]:

@@ -305,10 +305,8 @@ class Checkpoint:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Locks the folder against other fits of the same model; it is removed at the end if it is empty.
-
-        It is created before any work, so that errors show at once. The system releases the lock of a process that dies.
-        """
+        """Locks the folder, created before any work, against other fits of the model; it is removed at the end if
+        empty. The system releases the lock of a process that dies."""
 
         def refuse() -> None:
             model = self.folder.with_name(self.folder.name.removesuffix(_SUFFIX))

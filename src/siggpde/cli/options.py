@@ -101,11 +101,8 @@ class ModelCall:
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Decorates a command, whose parameters may be dataclasses: their fields are options on the command line.
-
-    Typer takes the options of a command from its signature, so in that of the decorated command the fields replace
-    the dataclass, and --verbose comes last. Expected errors are printed as one line.
-    """
+    """Decorates a command: in its signature, from which Typer takes options, the fields of dataclasses replace them;
+    --verbose comes last. Expected errors are printed as one line."""
 
     @functools.wraps(function)
     def decorated(verbose: bool, **values: Any) -> None:

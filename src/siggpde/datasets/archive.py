@@ -1,7 +1,5 @@
-"""Downloads of the UEA and UCR archives: from a zip file on the server to one ``.npz`` file in the cache.
-
-The SHA-256 of every file of the cache is recorded in `checksums.json` at its first use and checked at every later one.
-"""
+"""Downloads of the UEA and UCR archives: from a zip file on the server to one ``.npz`` file in the cache, whose SHA-256
+is recorded in `checksums.json` at its first use and checked at every later one."""
 
 from __future__ import annotations
 
@@ -102,10 +100,8 @@ def address(name: str) -> str:
 
 
 def download(name: str, cache: Path) -> Path:
-    """Downloads a data set into the cache and returns its file; processes that want the same one wait for the first.
-
-    Raises DownloadError, with the reason, when there is no answer, no such data set, or only a part of it.
-    """
+    """Downloads a data set into the cache and returns its file; processes that want the same one wait for the first. A
+    DownloadError says that there is no answer, no such data set, or only a part of it."""
     url = address(name)
     cache.mkdir(parents=True, exist_ok=True)
     path = cache / f"{name}.npz"

@@ -1,8 +1,7 @@
-"""Several processes that train one model: each holds a part of the series, and sums over all of them are exchanged.
+"""Several processes (ranks) that train one model: each holds a part of the series, and sums over all are exchanged.
 
-A process is a *rank*. Everything that ranks send each other goes through `Ranks`; a process alone is `Ranks()`, which
-sends nothing, so that one process and a thousand run the same code. Every process that `torchrun` starts calls
-`connect`, which finds the others.
+Everything that ranks send each other goes through `Ranks`; a process alone is `Ranks()`, which sends nothing, so that
+one process and a thousand run the same code.
 """
 
 from __future__ import annotations
@@ -76,8 +75,7 @@ class Ranks:
     def close(self) -> None:
         """Leaves the group, if `connect` made it; ranks that still wait for this one raise RankLost.
 
-        No reference to the group is kept, so that its threads end here: a thread that frees a tensor while the
-        interpreter shuts down aborts the process.
+        No reference to the group is kept, so that its threads end here: at shutdown they could abort the process.
         """
         group, self._group = self._group, None
         if self._owner and dist.is_initialized():
@@ -147,10 +145,8 @@ class Ranks:
         return counts.tolist()
 
     def broadcast(self, make: Callable[[], Plain]) -> Plain:
-        """Returns the result of `make()`, which only rank 0 calls, on all ranks; if it raises, all ranks raise.
-
-        The result may hold tensors, numbers, strings, lists and dictionaries.
-        """
+        """Returns the result of `make()`, which only rank 0 calls, on all ranks; if it raises, all ranks raise. It may
+        hold tensors, numbers, strings, lists and dictionaries."""
         if self.alone:
             return make()
         content = torch.empty(0, dtype=torch.uint8)

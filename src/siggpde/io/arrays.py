@@ -1,11 +1,7 @@
 """Arrays of numpy: ``.npy`` with the series alone, ``.npz`` with series and labels, and files of labels.
 
-An ``.npz`` file has ``X`` and, if wanted, ``y``, ``lengths`` (of series that are padded to the longest),
-``channel_names``, ``ids``, ``time_channel``, ``name``, ``groups`` and ``sample_weight``; or it is split into train and
-test, see `siggpde.datasets.read_dataset`.
-
-numpy trusts the header of a file: a damaged one makes it allocate what it says, or raises errors of its parser. So
-headers are checked against the size of the file before anything is read, and nothing is unpickled.
+Members of ``.npz`` are X, y, lengths, channel_names, ids, time_channel, name, groups and sample_weight, or those of
+`siggpde.datasets.read_dataset`. Headers are checked against the size of the file before anything is allocated.
 """
 
 from __future__ import annotations
@@ -29,10 +25,8 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 
 def read_npz(path: Path, named: Mapping[str, str | None], part: str | None = None) -> SeriesData:
-    """Reads an ``.npz`` file; `part` is "train" or "test" of a split one.
-
-    `named` are members or files by the fields of `SeriesData`: y, groups, sample_weight; None where none is named.
-    """
+    """Reads an ``.npz`` file, `part` "train" or "test" of a split one; `named` are members or files for y, groups and
+    sample_weight, or None."""
     with open_members(path) as members:
         if is_split(members):
             if part not in ("train", "test"):
@@ -60,10 +54,8 @@ def read_npz(path: Path, named: Mapping[str, str | None], part: str | None = Non
 
 
 def read_npy(path: Path, named: Mapping[str, str | None], *, mmap: bool = False) -> SeriesData:
-    """Reads an ``.npy`` file, (n_cases, n_timepoints) or (n_cases, n_channels, n_timepoints).
-
-    `named` are files as for `read_npz`. With `mmap` the series stay on disk, in the dtype of the file.
-    """
+    """Reads an ``.npy`` file, (n_cases, n_timepoints) or (n_cases, n_channels, n_timepoints); `named` are files as for
+    `read_npz`. With `mmap` the series stay on disk, in the dtype of the file."""
     x = as_series(load_npy(path, mmap=mmap), str(path))
     return _series_data(path, {"X": x if mmap else x.astype(np.float64, copy=False)}, named, {})
 
@@ -279,10 +271,7 @@ def _checked_header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, 
 
 
 class Members(Mapping[str, NDArray[Any]]):
-    """The arrays of an open archive by name, each read when it is asked for: unused ones are never unpacked.
-
-    A ValueError names the file and the member that cannot be read.
-    """
+    """The arrays of an open archive by name, each read when it is asked for; a ValueError names file and member."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path, self._archive = path, archive

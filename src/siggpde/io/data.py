@@ -131,9 +131,7 @@ def pad(series: Series) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 
 def parse_labels(texts: Sequence[str]) -> NDArray[Any]:
-    """Returns labels from text: bools, integers or floats where every label is written as one, otherwise strings.
-
-    Integers must be written plainly: ``007`` is a name, which would lose its zeros as a number.
+    """Labels from text: bools, integers or floats where every label is written plainly as one, otherwise strings.
 
     Examples
     --------

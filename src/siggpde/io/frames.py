@@ -1,7 +1,6 @@
 """Files of tables, and tables in memory, as polars tables: ``.csv``, ``.parquet``, pandas and lazy frames of polars.
 
 A file is opened once: first the names of its columns are read, by which a caller may choose options, then its rows.
-Encoding and separator of a ``.csv`` file, and whether decimals have a comma, are told by its first 64 KB.
 """
 
 from __future__ import annotations

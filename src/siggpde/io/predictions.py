@@ -1,9 +1,4 @@
-"""Tables of predictions, one row a series, also for more series than fit into memory.
-
-`predict_stream` writes every block of series to a file of its own in the folder OUTPUT.parts, atomically. When all are
-there they are joined to OUTPUT and the folder is removed. After an interruption the same call with `resume=True` goes
-on.
-"""
+"""Tables of predictions, one row a series, also block by block for more series than fit into memory."""
 
 from __future__ import annotations
 
@@ -43,22 +38,12 @@ _NUMBERS = ("prediction", "std", "lower", "upper")  # of a regression
 def prediction_table(
     estimator: Predictor, data: SeriesData, level: float = 0.9, on_error: OnError = "fail", reasons: bool = False
 ) -> pl.DataFrame:
-    """Returns predictions with one row a series.
+    """Predictions with one row a series: id, prediction, then a probability a class, or std, lower and upper at
+    `level`; `novelty`, the p-value, unless the model is too old; and with `reasons` `unlike`, the reasons of
+    `unlike_in`.
 
-    Columns are id and prediction, then a probability a class, or std, lower and upper, and last `novelty`, the p-value
-    of the series among the training series, unless the model is too old to have it.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-    data : SeriesData
-    level : float
-        Of the interval (lower, upper) of a regression.
-    on_error : {"fail", "skip"}
-        A series that cannot be predicted, such as one with an infinite value, raises an error with its id; or its row
-        has empty cells and the reason in a last column `error`.
-    reasons : bool
-        Add a column `unlike`: the reasons of series that are unlike all training series, see `unlike_in`.
+    With on_error="skip" a series that cannot be predicted has empty cells and the reason in a last column `error`; with
+    "fail" it raises an error with its id.
     """
     if on_error not in get_args(OnError):
         raise ValueError(f"on_error must be 'fail' or 'skip'; got {on_error!r}")
@@ -243,10 +228,8 @@ def predict_stream(
 
 @dataclass(frozen=True)
 class BlockFolder:
-    """The folder OUTPUT.parts: predictions in files of one block each, while OUTPUT is not finished.
-
-    `facts.json` in it tells which model, source and options the blocks belong to.
-    """
+    """The folder OUTPUT.parts: predictions in files of one block each, while OUTPUT is not finished, and `facts.json`,
+    which tells their model, source and options."""
 
     folder: Path
 
@@ -287,10 +270,8 @@ class BlockFolder:
             table.write_parquet(file)
 
     def join(self, output: Path) -> str | None:
-        """Writes all blocks into one file without reading them into memory, then removes them.
-
-        Returns the line of `unlike_in`; the reasons are in the blocks but not in the file.
-        """
+        """Writes all blocks into one file without reading them into memory, and removes them; returns the line of
+        `unlike_in`, whose reasons are in the blocks but not in the file."""
         blocks = pl.scan_parquet(sorted(path for path in self._files() if path.suffix == ".parquet"))
         unlike = unlike_in(blocks)
         with atomic_write(output) as file:

@@ -1,7 +1,7 @@
-"""Series of a file that is larger than memory, block by block.
+"""Series of a mapped ``.npy`` file, or of the rows of a ``.parquet`` file, block by block, for files larger than
+memory.
 
-``.npy`` files are mapped. ``.parquet`` files are read by rows: a row is a series, or, in long form, all rows of a
-series stand together. Any block can be read without those before it.
+Any block can be read without those before it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Series from tables of polars: in long form a row is a point, in wide form a row is a series.
+"""Series from tables of polars: in long form a row is a point, in wide form a row is a series; errors name the cell.
 
-Columns of a wide table called ``x_0, x_1, ..., y_0, y_1, ...`` are points of the channels x and y. Other names are
-points of one channel in the order of the table. A table that is hardly meant so is refused with the options to give
-instead: one with a column of ids among the points, and one whose rows are points.
-
-Errors name the file, the column and the row.
+Columns of a wide table called ``x_0, x_1, ..., y_0, y_1, ...`` are points of the channels x and y, and other names
+points of one channel. A table that is hardly meant so is refused with the options to give instead.
 """
 
 from __future__ import annotations
@@ -43,10 +40,8 @@ _FEWEST_IDS = 5
 
 @dataclass(frozen=True)
 class TableColumns:
-    """The columns of a table, in memory or in a file that is still to be read; errors call the table `source`.
-
-    `cells` returns a column by name, and `rows` the rows, or the first of them, by which ids and counters are known.
-    """
+    """The columns of a table, called `source` in errors, in memory or in a file that is still to be read: `cells`
+    returns a column by name, and `rows` the rows, or the first of them, by which ids and counters are known."""
 
     schema: Mapping[str, pl.DataType]
     roles: ColumnRoles
@@ -58,10 +53,8 @@ class TableColumns:
         self.roles.check(list(self.schema), self.source)
 
     def numbers(self) -> list[str]:
-        """Returns the columns of numbers without another role; ValueError for text of which only a part is numbers.
-
-        A nameless first one that counts rows, such as pandas writes its index, is left out.
-        """
+        """The columns of numbers without another role, and without the nameless row numbers of pandas; ValueError for
+        text of which only a part is numbers."""
         names, taken = [], set(self.roles.taken)
         for name, dtype in self.schema.items():
             if name in taken:
@@ -86,8 +79,7 @@ class TableColumns:
         return names
 
     def wide(self) -> tuple[list[list[str]], tuple[str, ...]]:
-        """Returns the columns of every channel of a table with one row a series, in the order of time, and the
-        channels' names (none for one channel)."""
+        """The columns of every channel of a wide table, in the order of time, and the channels' names, none for one."""
         if self.roles.channels is not None:
             return self._named_grid(self.roles.channels), tuple(self.roles.channels)
         numbers, rows, source = self.numbers(), self.rows(), self.source
@@ -252,10 +244,8 @@ def from_grid(
     name: str,
     source: str,
 ) -> SeriesData:
-    """Returns the series of a table with one row a series, given the columns of every channel in the order of time.
-
-    Empty cells at the end make a series shorter.
-    """
+    """The series of a table with one row a series, given the columns of every channel in the order of time; empty cells
+    at the end make a series shorter."""
     x = np.empty((len(frame), len(grid), len(grid[0])))
     lengths = np.zeros(len(frame), dtype=np.int64)
     step = max(4096, _CELLS // len(frame))
@@ -304,10 +294,8 @@ def _point_columns(channel: str, present: list[str], source: str) -> list[str]:
 
 
 def _groups(names: list[str]) -> dict[str, list[str]]:
-    """Returns the names channel_0, channel_1, ... (also channel.0, channel0, 0_channel) by channel, in order.
-
-    Channels have two points or more, numbered from 0 or 1 without holes.
-    """
+    """The names channel_0, channel_1, ... (also channel.0, channel0, 0_channel) by channel, in order; a channel has two
+    points or more, numbered from 0 or 1 without holes."""
     for pattern in _NAMES_OF_POINTS:
         matches: dict[str, dict[int, str]] = {}
         for name in names:

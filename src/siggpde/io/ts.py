@@ -1,13 +1,8 @@
 """The text files of the UEA and UCR archives: ``.ts``, and ``.arff`` by scipy's reader.
 
-A ``.ts`` file has one series a line, channels separated by colons, the label last. Its header gives the name, whether
-there are time stamps and labels, and whether labels are classes or targets. Headers of the archives are unreliable
-about the rest (``@dimension`` or ``@dimensions``, capitals, blank lines, comments, wrong ``@missing``), so channels and
-points are counted in the lines. aeon's reader is not the default because it turns labels into lower case and drops
-time stamps together with signs and exponents.
-
-With time stamps a channel is ``(2007-01-01 00:00:00,2.5),(2007-01-01 00:01:00,?)``. Channels of a series with different
-time stamps get the union of them, with NaN where a channel has no value.
+Channels and points are counted in the lines, because headers are unreliable. aeon's reader is not the default because
+it turns labels into lower case and drops time stamps together with signs and exponents. Channels with different time
+stamps get the union of them, with NaN where a channel has no value.
 """
 
 from __future__ import annotations
@@ -263,8 +258,8 @@ def _value(text: str, where: str) -> float:
 def read_arff(path: str | os.PathLike[str], target: str | None = None) -> SeriesData:
     """Reads an ``.arff`` file by scipy: numeric attributes are points, or one relational attribute holds the channels.
 
-    The label is the attribute `target`, by default the last one if it is nominal or called class, target or label.
-    Nominal labels are strings, numeric ones floats.
+    The label, a string or a float, is the attribute `target`, or the last one if it is nominal or called class, target
+    or label.
     """
     from scipy.io.arff import loadarff  # noqa: PLC0415 - takes a while to import
 

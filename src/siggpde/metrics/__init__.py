@@ -1,8 +1,4 @@
-"""Metrics of predictions: from labels and probabilities, or from numbers and predictive distributions.
-
-They take arrays and return plain floats, by scikit-learn's functions where these agree with the definition in every
-case.
-"""
+"""Metrics of predictions, plain floats: from labels and probabilities, or from numbers and predictive distributions."""
 
 from siggpde.metrics.classification import CalibrationBins as CalibrationBins
 from siggpde.metrics.classification import ClassificationMetrics as ClassificationMetrics

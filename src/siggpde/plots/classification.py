@@ -1,18 +1,7 @@
-r"""Plots of class probabilities: reliability, confusion, and risk against coverage.
+"""Plots of class probabilities: reliability, confusion, and risk against coverage.
 
-Bins of the reliability diagram hold about as many series each, so that no point stands on a handful of them. Of a bin
-with k of n right, the error bar is Wilson's interval with z the normal quantile of its level,
-
-.. math:: \frac{k + z^2 / 2 \pm z \sqrt{k (n - k) / n + z^2 / 4}}{n + z^2},
-
-which stays between 0 and 1 and has a width where all or none are right.
-
-Where half of the probabilities are close to 1 both axes are those of
-
-.. math:: a(p) = -\operatorname{arsinh}((1 - p) / w), \quad w = 0.01,
-
-about linear next to 1 and logarithmic in 1 - p further down: bins near 1 are told apart, 1 itself has a place, and the
-diagonal stays a straight line.
+Where half of the probabilities are close to 1 both axes are a(p) = -arsinh((1 - p) / w), w = 0.01: about linear next to
+1 and logarithmic in 1 - p further down, so that 1 has a place and the diagonal stays a straight line.
 """
 
 from __future__ import annotations
@@ -54,10 +43,7 @@ class EqualBins:
 
 
 def equal_count_bins(probability: np.ndarray, right: np.ndarray, bins: int) -> EqualBins:
-    """At most `bins` bins of series with `probability` (n,) of what is `right` (n,), bools.
-
-    Series with the same probability are in one bin; there are fewer bins where many have.
-    """
+    """At most `bins` bins of series with `probability` (n,) of what is `right` (n,); equal ones share a bin."""
     order = np.argsort(probability, kind="stable")
     ordered = probability[order]
     ends = np.round(np.linspace(0, len(ordered), min(bins, len(ordered)) + 1)[1:]).astype(int)
@@ -69,14 +55,8 @@ def equal_count_bins(probability: np.ndarray, right: np.ndarray, bins: int) -> E
 
 
 def wilson_interval(right: np.ndarray, count: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of Wilson's intervals, two (bins,), for shares `right` of `count` series.
-
-    Examples
-    --------
-    >>> low, high = wilson_interval(np.array([1.0]), np.array([10]), 0.95)
-    >>> low.round(3).tolist(), high.round(3).tolist()
-    ([0.722], [1.0])
-    """
+    """The ends (k + z²/2 ± z sqrt(k (n - k)/n + z²/4)) / (n + z²) of Wilson's intervals, two (bins,), for shares
+    `right` of `count` series, k of n."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     middle, total = right * count + z**2 / 2, count + z**2
     half = z * np.sqrt(count * right * (1 - right) + z**2 / 4)
@@ -167,12 +147,10 @@ def _apart(groups: EqualBins, place: Callable[[np.ndarray], np.ndarray]) -> Equa
 
 
 def _on_axis(p: np.ndarray) -> np.ndarray:
-    """a(p)."""
     return -np.arcsinh((1 - np.asarray(p)) / _WIDTH)
 
 
 def _from_axis(a: np.ndarray) -> np.ndarray:
-    """p of a(p)."""
     return 1 + _WIDTH * np.sinh(np.asarray(a))
 
 

@@ -1,12 +1,6 @@
-r"""One series and what in it speaks for or against its prediction: its channels one below the other.
+"""One series and what in it speaks for or against its prediction: its channels one below the other.
 
-Every segment of a channel is drawn in the colour of its contribution c, blue for and orange against, on one scale for
-all channels. Where the contribution is uncertain the colour is pale: with its standard deviation s the full colour
-keeps the share
-
-.. math:: 2 \Phi(|c| / s) - 1,
-
-which is 0 where the sign is a toss-up and 1 where it is sure.
+A contribution c with the standard deviation s keeps the share 2 Phi(|c| / s) - 1 of the full colour.
 """
 
 from __future__ import annotations
@@ -354,8 +348,7 @@ def _split(name: str, series: ArrayLike, time_channel: int | None) -> tuple[np.n
 
 
 def _of_channels(segments: SegmentContributions, channels: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Contributions and standard deviations, if there are any, (channels, segments). What a mask of observed values
-    contributes counts for its channel."""
+    """Contributions and standard deviations or None, (channels, segments); those of a mask count for its channel."""
     contrast, std = segments.contrast.T, None if segments.contrast_std is None else segments.contrast_std.T
     if len(contrast) == channels:
         return contrast, std

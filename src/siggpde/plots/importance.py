@@ -40,10 +40,8 @@ def named_bars(ax: Axes, names: list[str], values: list[float], colours: list[st
 
 
 def fitted(names: list[str], largest: float, width: float, tall: float) -> tuple[list[str], float]:
-    """Names in lines, and the points of their letters, at most `largest`: a share of `width` points wide, `tall` high.
-
-    The letters are as large as they can be. Where even the smallest are too large, names are cut.
-    """
+    """Names in lines, cut if need be, and the size of their letters, at most `largest` points, so that they fit into a
+    share of `width` points wide and `tall` high."""
     sizes = [*np.arange(largest, _SMALLEST, -0.5).tolist(), _SMALLEST]
     for size in sizes:
         most = _characters(width, size)
@@ -60,8 +58,8 @@ def fitted(names: list[str], largest: float, width: float, tall: float) -> tuple
 
 
 def lines_of(name: str, most: int) -> list[str]:
-    """A name in as few lines as possible, of about the same length, broken at spaces and after dashes; between letters
-    only where a piece is longer than a line.
+    """A name in few lines of about the same length, broken at spaces and after dashes, in pieces only if longer than a
+    line.
 
     Examples
     --------

@@ -23,10 +23,7 @@ def vector(name: str, values: Any, length: int | None = None, *, unit: str = "se
 def matrix(
     name: str, values: Any, shape: tuple[int | None, int | None], what: str, *, gaps: bool = False
 ) -> np.ndarray:
-    """Numbers of shape (rows, columns), None for any number of them but 0; `what` says what rows and columns are.
-
-    They are finite; with `gaps` some may be NaN.
-    """
+    """Finite numbers (rows, columns), with `gaps` also NaN; None is any size but 0, `what` names rows and columns."""
     array = numbers(name, values)
     fits = array.ndim == 2 and all(
         (wanted is None or size == wanted) and size > 0 for size, wanted in zip(array.shape, shape, strict=True)
@@ -42,7 +39,6 @@ def matrix(
 
 
 def numbers(name: str, values: Any) -> np.ndarray:
-    """An array of float64."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,12 +1,7 @@
-r"""A map of the series: every series a point in the plane of the two directions in which they differ most.
+"""A map of the series: every series a point in the plane of the two directions in which they differ most.
 
-Of points (n, d) these are the principal directions. Of a fitted committee they are those of its kernel among the
-landmarks (kernel PCA): with :math:`K = H K_{ZZ} H` the centred Gram matrix of m landmarks, :math:`H = I - 1 1^T / m`,
-and its eigenvectors :math:`K v_j = \lambda_j v_j`, a series X has the coordinates
-
-.. math:: c_j(X) = \lambda_j^{-1/2} \, v_j^T H (k(Z, X) - K_{ZZ} 1 / m),
-
-the kernel being the mean of the members' kernels with the weights of the committee.
+Of a committee they are those of its kernel among m landmarks (kernel PCA), with the weighted mean of members' kernels:
+K = H K_ZZ H, H = I - 1 1^T/m, K v_j = lambda_j v_j, and c_j(X) = lambda_j^-1/2 v_j^T H (k(Z, X) - K_ZZ 1/m).
 """
 
 from __future__ import annotations
@@ -115,7 +110,7 @@ _LEAST = 1e-12  # of the largest eigenvalue
 
 def principal_directions(points: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates (n, count) of points (n, d) along their principal directions, and the directions' shares (count,) of
-    the variance; 0 where there are no more directions. The largest coordinate of each, in size, is positive."""
+    the variance; 0 where there are no more. The largest coordinate of each, in size, is positive."""
     centred = points - points.mean(axis=0)
     left, spread, _ = np.linalg.svd(centred, full_matrices=False)
     coordinates = (left * spread)[:, :count]

@@ -1,8 +1,5 @@
-"""Plots of predicted numbers: their intervals, and the histogram of the probability integral transform (PIT).
-
-If y has the predicted distribution function F, then F(y) is uniform. Where y falls between two predicted quantiles is
-known exactly, so the bins of the histogram are those between the levels, and nothing is interpolated.
-"""
+"""Plots of predicted numbers: their intervals, and the histogram of the probability integral transform (PIT), whose
+bins are those between the predicted levels, so that nothing is interpolated."""
 
 from __future__ import annotations
 

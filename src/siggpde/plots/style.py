@@ -1,7 +1,6 @@
 """How all plots look: colours and markers, letters, ticks and legends that fit the width of a plot.
 
-The colours are those of Okabe and Ito (2008), the yellow one, which is hard to see on white, left out. Classes differ
-in their markers too, so that a plot survives a black-and-white printer; classes of one colour are full and hollow.
+The colours are those of Okabe and Ito (2008) without yellow, which is hard to see on white.
 """
 
 from __future__ import annotations
@@ -76,10 +75,8 @@ def letters(ax: Axes) -> float:
 
 
 def finish(ax: Axes, *, closed: bool = False, inches: float | None = None) -> Axes:
-    """Letters and ticks that fit the width of the plot and, unless `closed`, no frame above and at the right.
-
-    `inches` is the length of the horizontal axis, about all of the room without it.
-    """
+    """Letters and ticks that fit the width of the plot, or a horizontal axis of `inches`; no frame above and at the
+    right unless `closed`."""
     size = letters(ax)
     for axis in (ax.xaxis, ax.yaxis):
         axis.label.set_fontsize(size)
@@ -152,11 +149,11 @@ def legend_above(
     whole: int = 0,
     margin: float = _MARGIN,
 ) -> None:
-    """The legend above the plot, where it hides nothing, in as many columns as its width has room for.
+    """The legend above the plot, from `above`, 1 being the top of the axes, in as many columns as its width has room
+    for.
 
-    It begins at `above`, 1 being the top of the axes; handles are `handle` letters long, their markers `markers` times
-    as large as those of the plot. Where it would be too high its letters are smaller, and texts are cut but for the
-    last `whole`. `margin` are the points at the left of the axes.
+    `handle` is the length of handles in letters, `markers` scales those of the plot, `margin` are points at the left.
+    Too high a legend has smaller letters, and texts are cut but for the last `whole`.
     """
     handles, texts = ax.get_legend_handles_labels()
     size, columns = letters(ax) - 0.5, 1

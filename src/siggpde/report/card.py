@@ -41,13 +41,9 @@ class Member:
 class ModelFacts:
     """What a fitted model is, and what it learned from.
 
-    - `estimator`: the name of its class; `likelihood`: that of the likelihood.
-    - `members`: heaviest first; `kinds`: of the views that they see, a view of the user's own by its name.
-    - `options`: how the path of method="paper" is made.
-    - `series`, `groups`: how many were learned from; `landmarks`: how many training series the model contains.
-    - `lengths`: the points of the shortest and of the longest series.
-    - `labels`: how many series have each label, or `target`: mean and standard deviation of the numbers.
-    - `tried`: name, loss and weight of every candidate, where these are known.
+    `kinds` are those of views, a user's own by its name; `options` make the path of method="paper"; `landmarks` counts
+    training series in the model; `labels` series by label, or `target` is (mean, standard deviation) of the numbers;
+    `tried` has the name, loss and weight of every candidate, where known.
     """
 
     estimator: str
@@ -81,8 +77,7 @@ class ModelFacts:
 
     @property
     def left_out(self) -> str | None:
-        """What the losses of left-out series mean, in a sentence: which series were left out together; None where no
-        series were left out but some held back for validation."""
+        """A sentence on the series left out together for the losses; None where some were held back for validation."""
         if self.method == "paper":
             return None
         if self.groups is None:
@@ -144,12 +139,9 @@ def model_facts(estimator: Any) -> ModelFacts:
 
 
 class Block(NamedTuple):
-    """A part of a card.
-
-    A "title", a "heading" or a "text" holds a string; "facts" rows of a name and a value; a "table" its header and its
-    rows; a "list" sentences; "code" its language and its lines. Of a table the first cells of rows are text, or the
-    second ones where `numbers_first`; the others are numbers.
-    """
+    """A part of a card: a "title", a "heading" or a "text" holds a string, "facts" rows of a name and a value, a
+    "table" its header and rows, a "list" sentences, "code" its language and lines. The first column of a table, or the
+    second where `numbers_first`, is text; the others are numbers."""
 
     kind: Literal["title", "heading", "text", "facts", "table", "list", "code"]
     content: Any

@@ -1,7 +1,4 @@
-"""What a report is made of: plain values, arrays and explanations, gathered from a fitted model and handed to the page.
-
-Labels are text; numbers are in the units of the target.
-"""
+"""What a report is made of: plain values, arrays and explanations; labels are text, numbers in the target's units."""
 
 from __future__ import annotations
 
@@ -18,8 +15,7 @@ from siggpde.report.judgement import Judgement
 
 @dataclass(frozen=True)
 class Series:
-    """A series with its name, `values` (channels, points), NaN where they are missing, time stamps `times` (points,) or
-    None, and its true label or number, None where that is not known."""
+    """A series: `values` (channels, points), NaN where missing, `times` (points,) or None, true answer or None."""
 
     name: str
     values: np.ndarray
@@ -29,15 +25,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Data:
-    """The series of a report.
-
-    - `channels`: names of the channels that hold values; `timed`: whether there are time stamps.
-    - `lengths` (n,) and `missing` (n,): points of every series, and its share of missing values.
-    - `levels`, `spreads` (n, channels): mean and standard deviation of every channel.
-    - `classes` (n,), `numbers` (n,): the true labels or numbers, None without; `groups` (n,): what series are part of.
-    - `examples`: a few series, of every class some, or from the smallest to the largest number.
-    - `target`: the name of what is predicted.
-    """
+    """The series of a report: `channels` are those with values, `lengths` and `missing` (n,) points and shares of
+    missing values, `levels` and `spreads` (n, channels); `classes`, `numbers` and `groups` (n,) are None where not
+    known. `examples` are a few series, of every class some, or from the smallest to the largest number."""
 
     channels: tuple[str, ...]
     timed: bool
@@ -57,9 +47,8 @@ class Data:
 
 @dataclass(frozen=True)
 class NoveltyScores:
-    """The novelty scores of the series (n,) and of left-out `training` series (m,); the `limit` beyond which
-    predictions tend to what is known without looking. `alarms` counts series that are beyond all doubt unlike the
-    training series, and `commonest` says what is unusual about most of these."""
+    """The novelty scores of the series (n,) and of left-out `training` series (m,); beyond the `limit` predictions tend
+    to what is known without looking. `alarms` series are surely unlike, `commonest` is the reason of most of these."""
 
     scores: np.ndarray
     training: np.ndarray
@@ -70,8 +59,8 @@ class NoveltyScores:
 
 @dataclass(frozen=True)
 class Case:
-    """A series, as the model saw it, that deserves a look for some `reasons`: the explanation of its prediction, -log p
-    of the true answer, the p-value of its novelty and what is most unusual about it, each None where not known."""
+    """A series as the model saw it, the `reasons` to look at it, and what is known: the explanation, -log p of the true
+    answer, the p-value of its novelty and what is most unusual about it."""
 
     series: Series
     reasons: tuple[str, ...]
@@ -83,14 +72,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Content:
-    """Everything on the page.
-
-    - `judgement`: predictions beside true answers, None where there are none, or none that say anything; `training`:
-      whether these are the series of the fit.
-    - `map_points` (m, d): places on a map of the series of the judgement with the indices `map_rows` (m,).
-    - `card`: the card that is saved with the model.
-    - `origin`, `commands`: rows of how to reproduce the page, and commands with their titles.
-    """
+    """Everything on the page: `judgement` is None where no predictions can be judged, and is of the series of the fit
+    with `training`; `map_points` (m, d) are places of its series `map_rows` (m,); `commands` make the page again."""
 
     title: str
     data: Data

@@ -1,7 +1,6 @@
-"""The figures of a report: matplotlib's as images inside the page, the same bytes for the same figure.
+"""The figures of a report: matplotlib's as SVG in data URIs, the same bytes for the same figure.
 
-They are SVG in a data URI. Letters stay letters, in a font of the reader's machine. The background is transparent;
-where the reader prefers dark pages a filter of the page's style turns light and dark round and keeps the hues.
+The background is transparent: where dark pages are preferred, a filter turns light and dark round and keeps hues.
 """
 
 from __future__ import annotations

@@ -55,11 +55,8 @@ def write_report(
     source: Sequence[tuple[str, str]] = (),
     commands: Sequence[tuple[str, str]] | None = None,
 ) -> str:
-    """Writes the page of a fitted estimator and returns its path.
-
-    Arguments are those of `estimator.report`; `source` are rows about where the data come from, `commands` titles and
-    commands that make the page again.
-    """
+    """Writes the page of a fitted estimator and returns its path, with arguments as `estimator.report`; `source` are
+    rows about where the data come from, `commands` titles and commands that make the page again."""
     check_path(path, force)
     if isinstance(explained, bool) or not isinstance(explained, int) or explained < 0:
         raise ValueError(
@@ -122,8 +119,7 @@ def check_path(path: str | os.PathLike[str], force: bool) -> None:
 
 
 class Subject(NamedTuple):
-    """A fitted estimator, the series X as they were handed in and as a batch, and their targets `codes` (n,) as the
-    committee has them, None without."""
+    """A fitted estimator, the series X as given and as a batch, and targets `codes` (n,) as the committee has them."""
 
     estimator: Any
     X: Any
@@ -168,8 +164,7 @@ class Subject(NamedTuple):
 
 
 class Predicted(NamedTuple):
-    """Predictions for n series: `p` (n, C) of classes, or `mean`, `std` (n,) and `quantiles` (n, L) of numbers;
-    novelty scores."""
+    """Predictions: `p` (n, C) of classes, or `mean`, `std` (n,) and `quantiles` (n, L) of numbers; novelty scores."""
 
     p: np.ndarray | None
     mean: np.ndarray | None
@@ -196,8 +191,7 @@ def predict(subject: Subject) -> Predicted:
 
 
 def judge(subject: Subject, predicted: Predicted, groups: np.ndarray | None, training: bool) -> Judgement | None:
-    """Returns the judgement of predictions where there are targets: of new series or, if these are those of the fit, of
-    left-out ones."""
+    """The judgement of predictions of new series or, if `training`, of left-out ones; None without targets."""
     if subject.codes is None:
         return None
     if training:
@@ -220,8 +214,8 @@ def judge(subject: Subject, predicted: Predicted, groups: np.ndarray | None, tra
 
 @torch.no_grad()
 def _judge_left_out(subject: Subject, y: Tensor, groups: np.ndarray | None) -> Judgement | None:
-    """Returns the judgement of training series, each (or each group) as the others predict it; None where a model does
-    not know that. Classes are judged by links that were fitted to other series (`committee.conformal`)."""
+    """The judgement of training series, each (or each group) as the others predict it, classes by links that were
+    fitted to other series (`committee.conformal`); None where a model does not know that."""
     committee = subject.committee
     record = committee.left_out
     if record is None:
@@ -263,8 +257,7 @@ def _mixture(committee: ViewCommittee, record: LeftOutRecord) -> NormalMixture:
 
 
 def _rows_of_record(committee: Any, record: LeftOutRecord, batch: SeriesBatch, y: Tensor) -> np.ndarray | None:
-    """Returns the numbers (n,) in the batch of the series of the record; None where the model does not keep them
-    all."""
+    """The numbers (n,) in the batch of the series of the record; None where the model does not keep them all."""
     if committee.landmarks is None or not record.exact or len(record.y) != len(batch):
         return None
     places: dict[bytes, list[int]] = {}
@@ -316,8 +309,7 @@ def cases_of(
 
 
 def _reasons(predicted: Predicted, judgement: Judgement | None, training: bool, most: int) -> dict[int, list[str]]:
-    """Why series are explained, by their rows. They are in the order of the first reason for them; every reason adds
-    `most` of its own, if it can."""
+    """Why series are explained, by row in the order of their first reason; every reason adds `most` if it can."""
     orders: list[tuple[str, np.ndarray]] = []
     rows = None if judgement is None else judgement.rows
     if not training or rows is None:
@@ -340,8 +332,7 @@ def _reasons(predicted: Predicted, judgement: Judgement | None, training: bool, 
 
 
 def _as_seen(batch: SeriesBatch, row: int, name: str, target: Any) -> Series:
-    """A series as the model sees it: gaps filled, and averaged if it was long. Its times are those of X, or points of X
-    if there are fewer than X had, or None."""
+    """A series as the model sees it, gaps filled and averaged if long; times are those of X, points of X, or None."""
     count = int(batch.counts()[row])
     values = batch.values[row, :count].T.cpu().numpy()
     if batch.times is not None:
@@ -410,8 +401,7 @@ def _novelty(subject: Subject, scores: Scores | None) -> NoveltyScores | None:
 
 
 def _map(subject: Subject, judgement: Judgement | None, seed: int) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Some series, by their rows, and where they are on a map; None where there is none, as of more classes than can be
-    told apart."""
+    """Some series, by their rows, and their places on a map, or None, as for more classes than colours."""
     most = len(CLASSES) * len(MARKERS)
     if not isinstance(judgement, ClassJudgement) or judgement.rows is None or len(judgement.classes) > most:
         return None, None

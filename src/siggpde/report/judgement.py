@@ -1,8 +1,7 @@
-r"""Predictions beside true answers, of new series or of left-out training series, and the metrics that follow.
+"""Predictions beside true answers, of new series or of left-out training series, and the metrics that follow.
 
-The intervals of metrics are those of the bootstrap. Series are drawn with replacement, or whole groups where there are
-groups: resample b gives series i the count :math:`w_{bi}`, and every metric is a function of such counts, so that all
-resamples are computed at once. The interval is that between the 2.5 % and the 97.5 % quantile over the resamples.
+Metrics are functions of counts (B, n), how often each series is drawn. Intervals are the 2.5 % to 97.5 % quantiles over
+bootstrap resamples of series, or of whole groups where there are groups.
 """
 
 from __future__ import annotations
@@ -42,11 +41,8 @@ Figures = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class ClassJudgement:
-    """Predictions beside true classes: `truth` (n,), indices, probabilities `p` (n, C) and `loss` (n,), -log p(true).
-
-    `rows` (n,) are their series in the report, None where that is not known; `left_out`: whether they are training
-    series, each predicted by the others; `groups` (n,) or None.
-    """
+    """Classes `truth` (n,), indices, probabilities `p` (n, C), `loss` (n,), -log p(true), `rows` (n,) of series in the
+    report or None, `groups` (n,) or None; `left_out` where they are training series, each predicted by the others."""
 
     classes: list[Any]
     truth: np.ndarray
@@ -230,8 +226,7 @@ def _sums(values: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
 
 
 class Part(NamedTuple):
-    """The series of one class or group: how many there are, and the share that is right (or the error) with the ends of
-    its interval."""
+    """One class or group: how many series it has, and the share that is right (or the error) with its interval."""
 
     name: str
     series: int
@@ -241,8 +236,8 @@ class Part(NamedTuple):
 
 
 def parts(judgement: Judgement, by_group: bool) -> list[Part]:
-    """Returns how well every class, or group, is predicted, worst first: shares that are right with Wilson's intervals,
-    or root mean squared errors of numbers."""
+    """How well every class, or group, is predicted, worst first: shares that are right with Wilson's intervals, or root
+    mean squared errors of numbers."""
     if by_group:
         assert judgement.groups is not None
         names, member = np.unique(judgement.groups, return_inverse=True)

@@ -1,12 +1,10 @@
 """The base of all transformers: X in any layout becomes a batch, and features a table with names.
 
-A transformer is a class with this head, where the mixin comes first so that its `fit` and `transform` are taken:
+A transformer is a class with this head, where the mixin comes first so that its `fit` and `transform` are taken,
+and the methods `_learn`, `_features` and `_feature_names`:
 
     class MyTransformer(SeriesTransformer, TransformerBase):
         _tags: ClassVar[dict[str, Any]] = TAGS
-
-and three methods: `_learn` returns the fitted attributes, `_features` computes the table, and `_feature_names` names
-its columns.
 """
 
 from __future__ import annotations
@@ -43,10 +41,7 @@ TAGS: dict[str, Any] = {
 
 
 class SeriesTransformer(TransformerMixin):
-    """`fit`, `transform` and `get_feature_names_out` of every transformer; constructors only store the settings.
-
-    It is a `TransformerMixin` itself, so that scikit-learn's `set_output` wraps its `transform` and `fit_transform`.
-    """
+    """`fit`, `transform` and `get_feature_names_out` of every transformer, a `TransformerMixin` for `set_output`."""
 
     channel_names: Any
     dtype: str

@@ -26,20 +26,16 @@ _CHUNK_VALUES = 2**22  # numbers of series handled at a time: 32 MB, so that pat
 
 @dataclass(frozen=True)
 class Interval:
-    """A window: points `start` to `stop`, both included, of a series whose points are numbered from 0 to `last`.
-
-    In a series of another length it has the points nearest to the same shares of the length, so that series of any
-    length have the same number of windows; neighbours that share a point still do.
-    """
+    """Points `start` to `stop`, both included, of a series of points 0 to `last`, or the points nearest to the same
+    shares of a series of another length: all have the same number of windows, and neighbours still share a point."""
 
     start: int
     stop: int
     last: int
 
     def points(self, counts: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the first and the last point, (n,) each, in series of `counts` points (n,).
-
-        A window has at least two points where the series has two.
+        """The first and the last point, (n,) each, in series of `counts` points (n,): at least two points where there
+        are two.
 
         Examples
         --------

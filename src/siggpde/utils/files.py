@@ -35,12 +35,10 @@ class DiskFullError(OSError):
 
 @contextmanager
 def atomic_write(path: Path, size: Callable[[], int] | None = None) -> Iterator[BinaryIO]:
-    """Opens a part file next to `path` for writing and renames it to `path` at the end of the `with` block.
+    """Opens a part file next to `path` and renames it to `path` at the end of the `with` block, both synced to the
+    disk: readers see the old file or the whole new one. If the block raises, `path` stays as it was.
 
-    Readers see the old file or the whole new one, also after a crash of the process or the machine: the content is on
-    disk before the renaming, and the new name is on disk before this returns. If the block raises, `path` stays as it
-    was and the part file is removed. Where the disk is full, a `DiskFullError` names `path`, the space left, and,
-    with `size`, the bytes that it needs.
+    Where the disk is full, a `DiskFullError` names `path`, the space left, and, with `size`, the bytes that it needs.
     """
     part = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
@@ -100,12 +98,12 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Holds an exclusive lock on a file, which is created if missing, or on an existing folder.
+    """Holds an exclusive lock on a file, which is created if missing, or on an existing folder; a dying process frees
+    it.
 
-    Other processes, and other threads of this one, wait; `on_wait` is called before this one waits, and may raise an
-    error instead. The system releases the lock of a process that dies. Where there are no locks (no POSIX system, some
-    network drives) nothing is locked: writers must then be safe by themselves, as those that use `atomic_write` are.
-    A folder that the holder of the lock has removed raises FileNotFoundError.
+    Others, also threads of this process, wait; `on_wait` is called before this one waits, and may raise an error
+    instead. Without locks (no POSIX system, some network drives) nothing is locked: writers must be safe by themselves.
+    A folder that the holder has removed raises FileNotFoundError.
     """
     if fcntl is None:  # pragma: no cover
         yield
@@ -136,10 +134,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def read_regular(path: Path, limit: int | None = None) -> bytes:
-    """Returns the bytes of a regular file; OSError for anything else.
-
-    At most `limit` + 1 bytes are read: a file longer than `limit` is noticed by its length without reading all of it.
-    """
+    """The bytes of a regular file, at most `limit` + 1, by which a longer one is noticed; OSError for anything else."""
     if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
         raise OSError("not a regular file")
     with open(path, "rb") as file:

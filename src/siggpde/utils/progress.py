@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 
 class Progress:
-    """One bar for every phase, on stderr. `shown=None` shows bars on a terminal; elsewhere a line is written for what
-    takes longer than two seconds, and every two seconds, without control characters. False shows nothing."""
+    """One bar for every phase, on stderr: `shown=None` shows bars on a terminal, elsewhere a line every two seconds
+    without control characters; False shows nothing."""
 
     def __init__(self, shown: bool | None) -> None:
         self.wanted = shown is not False
