@@ -1,4 +1,7 @@
-"""The file formats, their options, and the checks before a file is read, without numpy and polars, for help's sake."""
+"""The file formats, their options, and the checks before a file is read.
+
+This module imports neither numpy nor polars, so that the command line lists formats and options at once.
+"""
 
 from __future__ import annotations
 
@@ -158,8 +161,7 @@ def check_file(path: Path) -> None:
 
 
 def check_expansion(source: str, stored: int, expanded: int) -> None:
-    """Raises ValueError for `stored` bytes that become `expanded` bytes: over 1 GB (SIGGPDE_MAX_GB) and 100 times as
-    many.
+    """Raises ValueError where `stored` bytes become over SIGGPDE_MAX_GB (1) GB, and over 100 times as many.
 
     Examples
     --------
@@ -167,7 +169,7 @@ def check_expansion(source: str, stored: int, expanded: int) -> None:
     Traceback (most recent call last):
     ...
     ValueError: a.npz: 2.9 MB in the file expand to 2.8 GB in memory, 1000 times as much, which whole files of \
-    series hardly do. If it is right, set the environment variable SIGGPDE_MAX_GB=3
+series hardly do. If it is right, set the environment variable SIGGPDE_MAX_GB=3
     """
     text = os.environ.get(MAX_GB, "1")
     try:
