@@ -36,8 +36,8 @@ _MADE = 1  # to be raised when signatures come out otherwise than before: files 
 class SignatureCache:
     """Signatures (n, pool) of n paths on a pool of words at reference scales, rescaled word by word when theta moves.
 
-    Above `budget` bytes they live in a temporary file, which goes when the cache does; with a `folder` in a `RowFile`
-    there, named after a hash of paths, words, scales and dtype, which the next fit uses again.
+    Above `budget` bytes they live in a temporary file. With a `folder` they live in a `RowFile` there, named after a
+    hash of all that they depend on, which the next fit uses again.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class SignatureCache:
         return most_energetic(ranks.all_reduce_sum(energy)[0], self.pool, count)
 
     def _columns(self, words: list[Word]) -> Tensor | slice:
-        """Where these words are in the pool. The last few lists asked for are known."""
+        """Where these words are in the pool; the last few answers are kept."""
         for known, columns in self._known:
             if words is known:
                 return columns
@@ -278,7 +278,7 @@ class RowFile:
 
 
 def _entry(line: bytes) -> tuple[int, int] | None:
-    """The block and the checksum of a line; None for one that is no such line."""
+    """The block and the checksum of a line of the journal; None for a damaged one."""
     try:
         entry = json.loads(line)
         return int(entry["block"]), int(entry["checksum"])

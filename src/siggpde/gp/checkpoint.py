@@ -77,7 +77,6 @@ class Checkpoint:
         write_whole(self.path, state)
 
     def save_if_due(self, trainer: Trainer, phase: Phase[Any]) -> None:
-        """Writes the state where the last one is older than `seconds`."""
         if time.perf_counter() - self._saved > self.seconds:
             self.save(trainer, phase)
             self._saved = time.perf_counter()
@@ -142,11 +141,11 @@ def read_checkpoint(path: Path, fingerprint: str) -> dict[str, Any] | None:
 
 
 class _DamagedError(Exception):
-    """A checkpoint is not as it was written, for the reason given."""
+    """The reason why a checkpoint is not as it was written."""
 
 
 def _check_hash(file: BinaryIO) -> None:
-    """Leaves the file where the content begins, once the hash says that it is the one that was written."""
+    """Raises if the content does not have the hash that was written; leaves the file where the content begins."""
     begin = file.read(len(_MAGIC))
     if begin != _MAGIC:
         zipped = begin.startswith(b"PK")  # as torch.save begins

@@ -25,7 +25,7 @@ _SCORED_ROWS = 4000
 
 
 class BestNoise(NamedTuple):
-    """The noise level of the least score, minus the mean log density of left-out targets, and the amplitude there."""
+    """The noise with the least score, minus the mean log density of left-out targets, and the amplitude there."""
 
     score: float
     noise: float

@@ -1,7 +1,7 @@
 """Orthogonal signature features: inducing variables whose covariance is the identity, and the choice of their words.
 
-u_m = <f, S_theta^m> for a word m has E[u_m f(X)] = S_theta^m(X) and E[u u^T] = I, and so have the combinations Q^T u
-with orthonormal columns Q, whose features are S_theta(X) Q.
+u_m = <f, S_theta^m> for a word m has E[u_m f(X)] = S_theta^m(X) and E[u u^T] = I. For orthonormal columns Q so have the
+combinations Q^T u, with features S_theta(X) Q.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class InducingFeatures(nn.Module):
         raise NotImplementedError
 
     def signatures(self, kernel: Any, paths: SeriesBatch) -> Tensor | None:
-        """What `project_signatures` needs of the series, (n, ...), computed once for a whole fit; None for nothing."""
+        """What `project_signatures` needs of the series, (n, ...), computed once for a fit; None if that is nothing."""
         return None
 
     def project_signatures(self, kernel: Any, plain: Tensor, reference: Tensor) -> Projection:
@@ -86,7 +86,7 @@ class InducingFeatures(nn.Module):
         raise NotImplementedError
 
     def check(self, kernel: PathKernel) -> None:
-        """Raises a ValueError where these are no inducing variables of the kernel."""
+        """Raises a ValueError if the kernel cannot have these inducing variables."""
         if kernel.channels != self.channels:
             raise ValueError(f"the kernel has {kernel.channels} channels and the features {self.channels}")
 
@@ -183,8 +183,7 @@ class OrthogonalSignatureFeatures(InducingFeatures):
         return self.project(kernel, scaled, kernel.squared_norm(paths.values, lengths=paths.lengths))
 
     def scaling(self, log_theta: Tensor, reference: Tensor) -> Tensor:
-        """Factors (M,) from the paper's S(X) at reference scales to S_theta(X): products of ratios over letters of
-        words."""
+        """Factors (M,) that turn the paper's S(X), at reference scales, into S_theta(X), one for each word."""
         return (self.letters @ (log_theta - reference)).exp()
 
     def project(
@@ -217,7 +216,7 @@ class OrthogonalSignatureFeatures(InducingFeatures):
 
 
 def positive_tail(variance: Tensor, features: Tensor, tol: float, rows: Tensor | None) -> tuple[Tensor, int]:
-    """k(X, X) - |features|² in float64, zero within rounding, and how many were negative; lower is a defect, raised."""
+    """k(X, X) - |features|² in float64, set to zero within rounding, and how many were; raises if one is lower."""
     tail = variance - features.double().square().sum(dim=1)
     values, size, eps = tail.detach(), variance.detach(), torch.finfo(features.dtype).eps
     rounding = ~(values > _ZERO * eps * size)  # NaN too

@@ -222,7 +222,6 @@ class SignatureKernel(PathKernel):
         return signature_kernel_diag(self._scaled(paths), lengths=lengths, tol=self.tol, **self._lift())
 
     def _lift(self) -> dict[str, Any]:
-        """The static kernel, as arguments of `signature_kernel`."""
         if self.log_static_amplitude is None:
             return {}
         return {"static": self.static, "amplitude": self.log_static_amplitude.exp(), "alpha": self.alpha}
@@ -247,7 +246,7 @@ class SignatureKernel(PathKernel):
 
 
 class ScaledDiagonal(Function):
-    """k(theta X, theta X) and its gradient in log theta, in one fused pass."""
+    """k(theta X, theta X) and its gradient in log theta, in one pass."""
 
     @staticmethod
     def forward(ctx: Any, log_theta: Tensor, xs: Tensor, counts: Tensor | None, tol: float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -261,5 +260,5 @@ class ScaledDiagonal(Function):
 
 
 def _pull_back(_log_theta: Tensor, slope: Tensor, grad: Tensor) -> Tensor:
-    """The slope depends on log theta, though it is not computed from it here: `once_differentiable` has to know."""
+    """The gradient, with log theta as an argument only so that `once_differentiable` knows that it depends on it."""
     return grad @ slope

@@ -100,7 +100,7 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         return self.elbo_of(self.project(x, lengths=lengths), self.targets(y), total)
 
     def elbo_of(self, projection: Projection, y: Tensor, total: int | None = None) -> Tensor:
-        """The same from a projection that is already there."""
+        """The ELBO from a projection (`elbo`)."""
         if len(y) != len(projection.features):
             raise ValueError(f"there are {len(projection.features)} series but {len(y)} targets")
         if len(y) == 0:

@@ -21,7 +21,7 @@ _BETA1, _BETA2, _EPS, _DECAY = 0.9, 0.999, 1e-8, 4e-3
 
 
 class Rates(NamedTuple):
-    """What one step multiplies gradients and first moments by, and divides second moments by."""
+    """Factors of gradients and first moments in one step, and the divisor of second moments."""
 
     gradient: float
     first: float
@@ -85,7 +85,6 @@ class Nadam:
         )  # fmt: skip
 
     def native(self, index: int) -> bool:
-        """Whether `update_root` can be called for this parameter."""
         tensors = (self.parameters[index], self.first[index], self.second[index])
         return core is not None and all(
             t.ndim == 3 and t.device.type == "cpu" and t.is_contiguous() and t.dtype in inputs.FLOATS for t in tensors
@@ -113,13 +112,13 @@ class Minibatch(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """What sums over the minibatch are multiplied by."""
+        """The factor of sums over the minibatch."""
         return self.total / (self.size or len(self.y))
 
 
 @dataclass
 class QStep:
-    """The ELBO before the step, and the gradients of its negative in features and tail where they were asked for."""
+    """The ELBO before the step and, if asked for, gradients of its negative in features and tail."""
 
     elbo: float
     features: Tensor | None

@@ -103,7 +103,6 @@ def solve_gaussian(
 
 
 def in_batches(projection: Projection, y: Tensor) -> list[Batch]:
-    """The series of a projection and their targets, 8192 at a time."""
     parts = [slice(start, start + _CHUNK) for start in range(0, len(y), _CHUNK)]
     return [(projection[rows], y[rows]) for rows in parts]
 
@@ -184,7 +183,6 @@ class NaturalGradient:
         return at.value
 
     def elbo(self, at: Statistics, total: int) -> float:
-        """The ELBO at q(u), from the statistics of a batch out of `total` series."""
         kl = self.prior.kl(self.model.variational)
         return self.ranks.broadcast_value(at.value * (total / at.series) - kl)
 

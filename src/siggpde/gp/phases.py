@@ -111,8 +111,8 @@ class PaperSchedule:
 
 @dataclass
 class NadamState:
-    """The state of Nadam, a running average of the ELBO per series, and CPU seconds spent; with `learn` the `best`
-    state, its `best_nlpp`, the last that was enough better (`reference_nlpp`), and evaluations since (`idle`)."""
+    """The state of Nadam, a running average of the ELBO per series, and CPU seconds spent. With `learn` `best` is the
+    model's state with `best_nlpp`; `idle` evaluations have not improved enough on `reference_nlpp`."""
 
     optimizer: dict[str, Any] | None = None
     elbo: float | None = None
@@ -308,7 +308,7 @@ class NaturalPhase(Phase[NaturalState]):
         return value / count - float(self.gradient.model.variational.kl().detach()) / total
 
     def climb_step(self, climb: Climb) -> float:
-        """One step on all the series; returns by how much the ELBO rose."""
+        """Takes a step on all the series and returns by how much the ELBO rose."""
         gain = climb.step()
         (self.state.precision, self.state.shift), self.state.rho = self.gradient.natural, climb.rho
         return gain

@@ -98,7 +98,6 @@ class Trainer:
         return -log_density, accuracy[0] if accuracy else None
 
     def record(self, phase: str, **values: Any) -> None:
-        """Appends a `Record` with these values and the present hyperparameters to the History."""
         theta, amplitude = self.model.kernel.theta.tolist(), float(self.model.kernel.amplitude.detach())
         record = Record(phase, self.iteration, self.seconds, theta=theta, amplitude=amplitude, **values)
         self.history.records.append(record)
@@ -226,7 +225,6 @@ def trainable(module: nn.Module) -> list[nn.Parameter]:
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Runs a block in which the module's parameters require no gradient."""
     parameters = trainable(module)
     for parameter in parameters:
         parameter.requires_grad_(False)

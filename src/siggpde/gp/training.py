@@ -227,7 +227,7 @@ def _run(trainer: Trainer, phase: Phase[Any], time_limit: float | None, checkpoi
 
 
 def _warn_if_diverged(history: History) -> None:
-    """Warns of an ELBO, in nats a series, that no data have: steps have led q(u) far off and not back."""
+    """Warns of an ELBO, in nats a series, that no data have: steps have led q(u) far off."""
     if history.elbo is not None and not history.elbo > _LOWEST_ELBO:
         warnings.warn(
             f"the fit is lost: its ELBO is {history.elbo:.1e} a series. Predictions mean nothing; scale the series or "

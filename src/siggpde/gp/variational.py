@@ -80,12 +80,10 @@ class VariationalGaussian(nn.Module):
         return 0.5 * squares - copies * diagonal.abs().log().sum()
 
     def covariance_is_prior(self) -> bool:
-        """Whether Sigma is still the identity, as before any training."""
         return bool((self.root == (_identity(self.root) if self.full else 1)).all())
 
     @torch.no_grad()
     def natural_parameters(self) -> NaturalParameters:
-        """Sigma^-1, both triangles of it, and Sigma^-1 m."""
         root = self.root.double()
         if not self.full:
             precision = root.square().reciprocal()
@@ -118,8 +116,10 @@ class VariationalGaussian(nn.Module):
 
     @torch.no_grad()
     def carried_over(self, overlap: Tensor) -> VariationalGaussian:
-        """q of u' = Q'^T u, where these are Q^T u and `overlap` A (M', M) is Q'^T Q: A m and I + A (Sigma - I) A^T, so
-        that what is new is at its prior."""
+        """q of u' = Q'^T u, where these are Q^T u and A = `overlap` (M', M) is Q'^T Q: N(A m, I + A (Sigma - I) A^T).
+
+        What both have in common is kept, what is dropped is integrated out and what is new is at its prior.
+        """
         other = VariationalGaussian(self.latents, len(overlap), self.covariance, self.mean.dtype, self.mean.device)
         turn = overlap.double()  # in float32 the difference below may lose a small covariance to rounding
         other.mean.copy_(self.mean.double() @ turn.T)
@@ -187,7 +187,7 @@ def pack_upper(matrices: Tensor) -> Tensor:
 
 
 def unpack_upper(packed: Tensor, size: int) -> Tensor:
-    """The way back, (C, M, M), with zeros below the diagonal."""
+    """The inverse of `pack_upper`, (C, M, M), with zeros below the diagonal."""
     matrices = packed.new_zeros(len(packed), size, size)
     rows, columns = torch.triu_indices(size, size, device=packed.device)
     matrices[:, rows, columns] = packed
@@ -230,7 +230,7 @@ class EarlierPosterior(StandardNormal):
 
     @torch.no_grad()
     def kl(self, q: VariationalGaussian) -> float:
-        """That of u' = R_0^-1 (u - m_0), whose prior is N(0, I)."""
+        """KL[q || q_0], as that of u' = R_0^-1 (u - m_0), whose prior is N(0, I)."""
         whitened = VariationalGaussian(q.latents, q.size, q.covariance, device=q.root.device)
         root, difference = q.root.double(), q.mean.double() - self.mean
         whitened.root.copy_(self.inverse_root @ root if q.full else self.inverse_root * root)

@@ -101,10 +101,8 @@ def solve_goursat(rho: Tensor, scheme: Scheme, *, log: bool = False, cells: Cell
 def solve_scaled(
     rho: Tensor, scheme: Scheme, *, rescale: bool = True, cells: Cells | None = None
 ) -> tuple[Tensor, Tensor]:
-    """(u, shift), both (n,), with U = u exp(shift) at the far corner; without `rescale` shift is zero.
-
-    U is linear in its boundary values, so that a series may be rescaled as a whole at any time.
-    """
+    """(u, shift), both (n,), with U = u exp(shift) at the far corner; without `rescale` shift is zero. U is linear in
+    its boundary values: a series may be rescaled as a whole at any time."""
     n, rows, columns = rho.shape
     shift = rho.new_zeros(n)
     if rows == 0 or columns == 0:  # a point: k = 1, in the graph as every other result

@@ -182,7 +182,6 @@ def diagonal(x: Tensor, lengths: Tensor | None, refine: int, log: bool, algorith
 
 
 def gram(pairs: Pairs, algorithm: Algorithm) -> Tensor:
-    """k(X_i, Y_j) (n, m), plain."""
     refuse_transforms(pairs.x, pairs.y)
     return gram_by(_pair_solver(algorithm, pairs.settings.refine), pairs)
 

@@ -77,7 +77,7 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Threads for a call: those of `threads.limited` or torch's number by default, all cores for -1."""
+    """Threads for a call: those of `core.limited` or torch's number by default, all cores for -1."""
     if n_jobs is None:
         return usual_threads()
     count = as_integer(n_jobs)
@@ -275,7 +275,6 @@ def as_requested_words(depth: int | None, words: Iterable[Sequence[int]] | None)
 
 
 def word_list(channels: int, words: RequestedWords) -> list[Word]:
-    """All the words up to a depth, or the words given, checked."""
     if isinstance(words, tuple):
         return check_words(words, channels)
     return words_up_to(channels, words)
@@ -327,7 +326,7 @@ def average_sides(max_points: int | None, *sides: Side) -> tuple[Side, ...]:
 
 
 def averaged(values: Tensor, lengths: Tensor | None, max_points: int) -> Side:
-    """`average_points` of a checked batch, copied up to the end of its longest series, without a word."""
+    """`average_points` of a checked batch, cut to the end of its longest series, without a line in the log."""
     counts = counts_of(values, lengths)
     shorter = counts.clamp(max=max_points)
     longest = int(shorter.max())

@@ -135,7 +135,6 @@ def word_tree(channels: int, words: RequestedWords) -> Any:
 
 
 def _signature(x: Tensor, start: Tensor | None, lengths: Tensor | None, tree: Any, threads: int) -> Tensor:
-    """The signature of x or, with a start, its extension by the increments x."""
     n, length, _ = x.shape
     extends, double = start is not None, x.dtype == torch.float64
 

@@ -229,7 +229,7 @@ def as_integer(value: Any) -> int | None:
 
 
 def _letters_of_prefixes(words: list[Word]) -> int:
-    """The number of letters of the prefix closure: in order, a word shares with all before what it does with one."""
+    """The number of letters of the prefix closure: each word in order shares most with the one before."""
     total, last = 0, ()
     for word in sorted(words):
         shared = next(

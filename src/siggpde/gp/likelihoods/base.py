@@ -155,7 +155,6 @@ class Classification(Likelihood):
         return as_whole_numbers(y, self.classes - 1, fix)
 
     def _weighted(self, y: Tensor, value: Tensor) -> Tensor:
-        """The value, (B,) or (B, L), times the weights of the points' classes."""
         if self.class_weight is None:
             return value
         weight = self.class_weight.to(value)[y.long()]
@@ -239,8 +238,10 @@ def sobol_normal(count: int, dimensions: int, seed: int = 0) -> Tensor:
 
 
 def deviation(variance: Tensor) -> Tensor:
-    """sqrt(variance), with variances below 1e-10 (1e-6 in float32) raised to that and the gradient kept: at 0 the root
-    has no slope, and a quadrature with symmetric nodes then gives a central difference."""
+    """sqrt(variance), with variances below 1e-10 (1e-6 in float32) raised to that and the gradient kept.
+
+    The root has no slope at 0; with the floor a symmetric quadrature gives a central difference there.
+    """
     floor = _FLOOR.get(variance.dtype, 1e-6)
     return (variance + (floor - variance.detach()).clamp(min=0)).sqrt()
 

@@ -207,8 +207,7 @@ def _chosen(values: Tensor, y: Tensor) -> Tensor:
 
 
 def _logits(mean: Tensor, s: Tensor, z: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Slices of rows, with mean + s z (C, points, rows) for them in one memory that is used again; rows come last, so
-    that sums run along contiguous memory."""
+    """Slices of rows with mean + s z for them, (C, points, rows), in memory that the next slice overwrites."""
     rows = max(1, min(len(mean), _CHUNK_BYTES // (z.numel() * z.element_size())))
     memory = z.new_empty(z.numel() * rows)
     for start in range(0, len(mean), rows):

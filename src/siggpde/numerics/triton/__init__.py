@@ -68,5 +68,4 @@ def cdiv(a: int, b: int) -> int:
 
 
 def at_once(bytes_each: int) -> int:
-    """The number of items of this size that fit the scratch memory, at least one."""
     return max(1, SCRATCH_BYTES // max(1, bytes_each))

@@ -155,7 +155,7 @@ def inverse_factorial(k):
 
 @triton.jit
 def inner_product(x, y, x_at, y_at, x_steps, y_steps, channels, active):
-    """rho of the cells: x_at and y_at are the offsets of channel 0."""
+    """rho of the cells; x_at and y_at are the offsets of channel 0."""
     total = tl.load(x + x_at, mask=active, other=0.0) * tl.load(y + y_at, mask=active, other=0.0)
     for channel in range(1, channels):
         of_x = tl.load(x + x_at + channel * x_steps, mask=active, other=0.0)
@@ -191,7 +191,6 @@ KEEP, SWAP, LIFT = tl.constexpr(_KEEP), tl.constexpr(_SWAP), tl.constexpr(_LIFT)
 
 @triton.constexpr_function
 def degree(scheme):
-    """Coefficients of an edge."""
     return SCHEME_DEGREE[scheme]
 
 

@@ -301,7 +301,6 @@ def load_two(memory, at, steps, channels, inside):
 
 @triton.jit
 def add_rows(out, at, tile, inside):
-    """Adds the rows' sums of a tile to memory."""
     total = tl.load(out + at, mask=inside, other=0.0) + tl.sum(tile, 1)
     tl.store(out + at, total, mask=inside)
 

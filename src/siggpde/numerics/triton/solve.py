@@ -183,7 +183,6 @@ class LiftedBatch(Batch):
         return torch.stack([bandwidth, amplitude], 1)
 
     def _of_scaled(self, of_segments: Tensor) -> Tensor:
-        """Gradients in points over the bandwidth."""
         channels, pad = self.shape[2], torch.nn.functional.pad
         start, end = of_segments[:, :, :channels], of_segments[:, :, channels : 2 * channels]
         return pad(start, (0, 0, 0, 1)) + pad(end, (0, 0, 1, 0))
@@ -363,7 +362,6 @@ def rows_per_segment(steps: int, degree: int, rows_in_tile: int) -> int:
 
 
 def pairs_at_once(x_steps: int, y_steps: int, scheme: int, element: int, gradient: bool) -> int:
-    """The number of grids that fit the scratch memory."""
     degree = SCHEME_DEGREE[scheme]
     numbers = (degree + 1) * y_steps + 2 * (x_steps + 1)
     if gradient:
