@@ -1,18 +1,4 @@
-r"""The explanation of single predictions: contributions of words and features, of sets of channels and of views.
-
-The features of a series can be a hundred thousand: they are looked at part by part, and only the sums over terms and
-views are kept.
-
-**Terms that move together are one term, so that no two that are shown cancel.** Columns of a regression that are nearly
-collinear may have large weights of opposite sign, which say nothing by themselves. Terms :math:`t_a(X_i)` over n series
-are merged into their sum as long as two of them have a correlation below :math:`-\rho = -0.6`, or above 0.9, the
-nearest to 1 in size first. What is left cancels little: of any two terms
-
-.. math:: \mathrm{std}(t_a + t_b)^2 \ge (1 - \rho^2) \max(\mathrm{std}(t_a), \mathrm{std}(t_b))^2,
-
-so that the sum of two keeps 0.8 of the larger one. Terms that merely speak for the same side stay apart. Sums over all
-terms do not change.
-"""
+"""The explanation of single predictions: contributions of words and features, of sets of channels and of views."""
 
 from __future__ import annotations
 
@@ -63,10 +49,11 @@ def explain_series(
 ) -> list[SeriesExplanation]:
     """Returns an explanation for every series of a batch.
 
-    The latent function is a sum over words and other features, and kernels without features, each with a term of its
-    own (`siggpde.explain.terms`); for classes the difference between the most probable one and the runner-up is
-    explained. All terms are exact. Words called alike are one term. A Poisson regression is explained on the scale of
-    its latent function, the logarithm of the rate.
+    The latent function is a sum over words and other features, and kernels without features (docs/design.md,
+    Explanations);
+    for classes the difference between the most probable one and the runner-up is explained. All terms are exact. A
+    Poisson
+    regression is explained on the scale of its latent function, the logarithm of the rate.
 
     Parameters
     ----------
@@ -81,12 +68,12 @@ def explain_series(
     top
         How many contributions and interactions are listed.
     background
-        Some training series. With them a word contributes by the difference of its feature from the mean over them, and
-        that mean becomes part of the constant: then words that are equally large for all series do not hide those that
-        make this one different.
+        Some training series. With them a word contributes by the difference of its feature from the mean over them,
+        which
+        becomes part of the constant: words equally large for all series do not hide those that make this one different.
     walks
-        With these, explanations also say when and where (`siggpde.explain.shapley`): what every segment and channel
-        contributes to the latent of each class, which takes hundreds of predictions for every series.
+        With these, explanations also say what every segment and channel contributes to the latent of each class, which
+        takes hundreds of predictions for every series.
     group
         Whether a word is one term, with all features of windows that are made of it, and words that move together are
         one term too: of the 150 largest of a series, compared over the background, else over the landmarks or, in
@@ -160,8 +147,7 @@ def top_two_classes(probabilities: Tensor) -> Tensor:
 
 
 def _factors(terms: Terms, seen: SeriesBatch, rows: Mapping[str, Rows]) -> Iterator[Tensor]:
-    """Yields what the weights of n prepared series multiply: the features (n, p) of every part, and then the rows
-    (n, m) of every kernel without features."""
+    """Yields what weights multiply: features (n, p) of every part, then rows (n, m) of kernels without features."""
     yield from (part.values for part in terms.parts(seen))
     yield from (rows[name].gram for name in terms.kernels)
 
@@ -272,15 +258,13 @@ def _merged(group: Sequence[Contribution]) -> Contribution:
 
 @dataclass(frozen=True)
 class _References:
-    """Some series, by their `_factors`, over which terms are compared: what each would contribute there with the
-    weights that it has for the series that is explained."""
+    """Series, by their `_factors`, over which terms are compared with the weights of the series explained."""
 
     factors: list[Tensor]
 
     @staticmethod
     def of(terms: Terms, batch: SeriesBatch, background: SeriesBatch | None) -> _References | None:
-        """Returns up to 100 series of the background or, without one, of the landmarks; without any, of a batch of ten
-        or more."""
+        """Returns up to 100 series of the background, else of the landmarks, else of a batch of ten or more."""
         most = max(FEWEST, min(_REFERENCES, _NUMBERS // max(1, sum(terms.widths))))
         if background is None and terms.landmarks is not None:
             seen = evenly_spaced(terms.landmarks, most)
@@ -308,11 +292,9 @@ class _References:
 
 
 def grouped(terms: Tensor) -> list[list[int]]:
-    """Returns the groups of k terms (n, k) over n series that move together, each the numbers of its terms, the widest
-    spread first.
+    """Returns the groups of k terms (n, k) over n series that move together, each the numbers of its terms, widest
+    first.
 
-    Examples
-    --------
     >>> x, y = torch.tensor([1.0, 2.0, 4.0, 3.0]), torch.tensor([1.0, -1.0, 1.0, -1.0])
     >>> grouped(torch.stack([9 * x, 2 * y, -8 * x + 0.01 * y], dim=1))
     [[1], [0, 2]]

@@ -1,23 +1,4 @@
-r"""Counterfactuals: the smallest change of one stretch of a series that turns its prediction.
-
-With x the series and z a donor, another series stretched to the length of x, the change from point a to point b - 1 is
-
-.. math:: s \, (z_t - x_t - \ell_t), \qquad a \le t < b,
-
-where the straight line :math:`\ell` is z - x at the points a - 1 and b beside the stretch, so that the change ends in
-nothing on both sides; at an end of the series, where there is nothing to join, it is 0. s is the scale of the change.
-
-The search goes in four steps:
-
-1. The nearest donors whose values, put in place of the whole series, turn the prediction.
-2. All stretches between points of a grid, in all channels and in each by itself, replaced from each of these donors.
-3. The most promising of those that turn it are shrunk towards the series by bisection, channels are taken back that
-   they can do without, their ends are moved inwards, and they are shrunk again.
-4. Of everything that was tried the smallest change that turns the prediction and is plausible; if none is plausible,
-   the most plausible that turns it.
-
-Every candidate is judged by the model; nothing here assumes that predictions change evenly. Nothing is drawn at random.
-"""
+"""Counterfactuals: the smallest change of one stretch of a series that turns its prediction (docs/design.md)."""
 
 from __future__ import annotations
 
@@ -86,8 +67,7 @@ class NumberGoal:
         return (predictions >= self.low) & (predictions <= self.high)
 
     def fitting(self, targets: Tensor) -> Tensor:
-        """Returns which training series with these targets (n,), in the units of the committee, are beyond the nearer
-        end."""
+        """Returns which training series with targets (n,), in the committee's units, are beyond the nearer end."""
         numbers = self.shift + self.scale * targets
         return numbers >= self.low if self.upwards else numbers <= self.high
 
@@ -96,8 +76,7 @@ Goal: TypeAlias = ClassGoal | NumberGoal
 
 
 def class_goal(target: Any, classes: np.ndarray, probabilities: np.ndarray) -> ClassGoal:
-    """Returns the goal of the class `target` for a series with these `probabilities` (classes,); None is the
-    runner-up."""
+    """Returns the goal of the class `target`, None being the runner-up, for a series with these probabilities."""
     labels = classes.tolist()
     if target is None:
         return ClassGoal(int(np.argsort(-probabilities, kind="stable")[1]))
@@ -138,13 +117,7 @@ class Donor(NamedTuple):
 
     def stretched(self, length: int, times: np.ndarray | None) -> np.ndarray:
         """Returns its values at `length` points, (length, channels): at the same shares of its span as `times`
-        (length,) are of theirs, or evenly.
-
-        Examples
-        --------
-        >>> Donor(np.array([[0.0], [2.0]]), None).stretched(3, None)[:, 0].tolist()
-        [0.0, 1.0, 2.0]
-        """
+        (length,) are of theirs, or evenly."""
         places, wanted = _shares(self.times, len(self.values)), _shares(times, length)
         return np.stack([np.interp(wanted, places, channel) for channel in self.values.T], axis=1)
 
@@ -167,8 +140,8 @@ def donors_of(batch: SeriesBatch) -> list[Donor]:
 
 
 def kept_series(committee: Any) -> tuple[list[Donor], Tensor | None]:
-    """Returns the training series that the committee keeps, in the units of the data, and their targets (n,) in the
-    units of the committee; None where it does not keep those. Empty for models without landmark series."""
+    """Returns the training series that the committee keeps, in the units of the data, and their targets (n,) in its own
+    units, None where it does not keep those."""
     landmarks = committee.landmarks
     if landmarks is None:
         return [], None
@@ -180,8 +153,8 @@ def kept_series(committee: Any) -> tuple[list[Donor], Tensor | None]:
 
 @dataclass(frozen=True)
 class Change:
-    """The stretch from point `start` up to point `end` - 1, of the series as the model sees it, in these `channels`
-    (indices), moved towards donor number `donor` by `scale`."""
+    """The stretch of points `start` to `end` - 1, of the series as the model sees it, in the `channels` with these
+    indices, moved towards donor number `donor` by `scale`."""
 
     donor: int
     start: int
@@ -193,11 +166,11 @@ class Change:
 class Canvas:
     """A series as it was handed in, and everything that is needed to change stretches of it.
 
-    - `raw` (channels, points): the series as handed in; `rows`: which of its channels hold values, in order.
-    - `seen` (length, value channels): the same as the model sees it, gaps filled and averaged down if it was long.
-    - `donors`: other series, as the model sees them; `times` (length,), the time stamps of `seen`, or None.
-    - `spread` (value channels,): standard deviations over the training series.
-    - `points`: how many points the raw series has, without padding.
+    - `raw` (channels, points): the series as handed in; `rows`: which of its channels hold values; `points` without
+    padding.
+    - `seen` (length, value channels): as the model sees it, gaps filled and averaged down if it was long; `times`
+    (length,).
+    - `donors`: other series, as the model sees them; `spread` (value channels,) over the training series.
     """
 
     def __init__(
@@ -219,14 +192,13 @@ class Canvas:
         self._centres = (bins + 0.5) * points / self.length - 0.5  # of the bins that are averaged, in raw points
 
     def sort_donors(self) -> None:
-        """Puts the donors in the order of their distance, the mean of |gap| / spread, of equal ones the first."""
+        """Puts the donors in the order of their distance, the mean of |gap| / spread."""
         distances = [(np.abs(self.gap(donor)) / self.spread).mean() for donor in range(len(self.donors))]
         self.donors = [self.donors[index] for index in np.argsort(distances, kind="stable")]
         self._gaps.clear()
 
     def gap(self, donor: int) -> np.ndarray:
-        """Returns donor number `donor`, stretched to the length of the series, less the series: (length, value
-        channels)."""
+        """Returns donor number `donor`, stretched to the series, less the series: (length, value channels)."""
         if donor not in self._gaps:
             if len(self._gaps) >= _KEPT:
                 self._gaps.clear()
@@ -238,7 +210,8 @@ class Canvas:
         return change.start * self.points // self.length, -(-change.end * self.points // self.length)
 
     def delta(self, change: Change) -> np.ndarray:
-        """Returns the change of all values (value channels, raw points), zero outside of the stretch and at gaps."""
+        """Returns the change of all values (value channels, raw points): scale (gap less the straight line between the
+        gaps beside the stretch), so that it ends in nothing on both sides; zero at missing values."""
         a, b, gap = change.start, change.end, self.gap(change.donor)
         left = (a - 1, gap[a - 1]) if a > 0 else (a, np.zeros(self.channels))
         right = (b, gap[b]) if b < self.length else (b - 1, np.zeros(self.channels))
@@ -278,8 +251,8 @@ class Trial:
 
 
 class Search:
-    """Looks for changes of a canvas that reach a goal. `predict` is what the model predicts for series, `novelty` their
-    p-values; those above `plausible` are enough."""
+    """Looks for changes of a canvas that reach a goal; `predict` and `novelty` give predictions and p-values of series,
+    of which those above `plausible` are enough. Nothing is drawn at random."""
 
     def __init__(self, canvas: Canvas, goal: Goal, predict: Judge, novelty: Judge, plausible: float) -> None:
         self.canvas, self.goal, self.plausible = canvas, goal, plausible
@@ -306,8 +279,7 @@ class Search:
         return next(iter(self._best(self.pool)), max(self.pool, key=lambda trial: trial.margin))
 
     def _coarse(self) -> list[Trial]:
-        """Returns stretches between points of a grid that turn the prediction; all that is tried is put into the
-        pool."""
+        """Returns stretches of a grid that turn the prediction; all that is tried is put into the pool."""
         canvas = self.canvas
         everything = tuple(range(canvas.channels))
         whole = self._whole(everything)
@@ -381,8 +353,7 @@ class Search:
         return kept
 
     def _more_plausible(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Returns each at scales from its own up to full scale: half of one series and half of another may be like
-        neither."""
+        """Returns each at scales from its own up to 1: half of one series and half of another may be like neither."""
         scales = np.linspace(0.0, 1.0, _SCALES + 1)[1:].tolist()
         more = [_scaled(trial, (1 - s) * trial.change.scale + s) for trial in trials for s in scales]
         return self._judged(self._tried(more))
@@ -424,8 +395,7 @@ class Search:
         return kept
 
     def _best(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Returns the first few: plausible ones by their size, then the others by their p-values; one of each
-        stretch."""
+        """Returns the first few: plausible ones by their size, then the others by p-value; one of each stretch."""
         judged = [trial for trial in trials if trial.reached and not np.isnan(trial.p)]
         likely = sorted((trial for trial in judged if trial.p > self.plausible), key=lambda trial: trial.size)
         others = [trial for trial in judged if not trial.p > self.plausible]
@@ -440,8 +410,7 @@ def _scaled(trial: Trial, scale: float) -> Change:
 
 
 def _promising(turned: Sequence[Trial]) -> list[Trial]:
-    """Returns half of the smallest changes, and half of those with the largest margin for their size, which shrink
-    most."""
+    """Returns the smallest changes, and as many with the largest margin for their size, which shrink most."""
     small = sorted(turned, key=lambda trial: trial.size)[: _PROMISING // 2]
     strong = sorted(turned, key=lambda trial: -trial.margin / max(trial.size, 1e-300))
     return small + [trial for trial in strong if trial not in small][: _PROMISING - len(small)]

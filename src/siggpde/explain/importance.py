@@ -1,31 +1,5 @@
-r"""What the predictions of a committee rest on: channels, time regions, window scales and words, class by class.
-
-Every effect is a mean over the series of a class less the mean over all others (`Contrasts`), of what something
-contributes to the logit of that class less the mean of all logits, or to the number:
-
-- a channel or a time region, its credit where pieces of series are replaced by what is ordinary (`cut_series`); the
-  effects of all channels, and of all regions, sum to the effect of the whole series;
-- a window scale, the terms of all features of windows of one span; the whole series is a scale too, that of words of
-  paths and of kernels without features;
-- a word, the terms of all features made of it, whatever the window. Words that move together are one
-  (`explain.contributions`);
-- a view, all of its terms.
-
-All of these are linear in the latents and so have a Gaussian posterior (`explain.posterior`). Over the classes the
-importance of a channel, region or scale is the root mean square of its effects; that of a group of words is the
-standard deviation over the series of what it contributes, summed over the classes.
-
-With the terms of `explain.terms` for each class c (the direction of its logit; for numbers there is one), the
-importance of a single feature j is the standard deviation over the series of what it contributes, summed over the
-classes,
-
-.. math:: \sum_c |W_{cj}| \, \mathrm{std}(\phi_j),
-
-where members of a power above 1, whose W differ from series to series, have their mean over the series. That of a view,
-or of a kernel without features, is the sum over the classes of the standard deviation of all that it contributes: in
-that sum features do cancel. Features are correlated, as columns of a regression may be: two can vary much and cancel.
-So this tells what the model uses, not what it could not do without.
-"""
+"""What the predictions of a committee rest on: channels, time regions, window scales and words, class by class
+(docs/design.md, Explanations, has the definitions)."""
 
 from __future__ import annotations
 
@@ -63,7 +37,7 @@ def global_importance(
     regions: int = 10,
     max_series: int = 500,
 ) -> Importances:
-    """Returns what the predictions for a batch rest on (the module has the definitions).
+    """Returns what the predictions for a batch rest on (docs/design.md, Explanations, has the definitions).
 
     Parameters
     ----------
@@ -157,13 +131,10 @@ def _importances(names: Sequence[Named], sizes: Sequence[float], whole: float | 
 
 
 class Contrasts(NamedTuple):
-    r"""What tells apart a class: weights :math:`v_i = 1 / n_c` for the :math:`n_c` series of the class c and
-    :math:`-1 / (n - n_c)` for the others, with which :math:`\sum_i v_i t(X_i)` is the mean of a term t over the series
-    of the class less that over all others.
+    """Weights (sides, n), float64, of series that sum to 0: 1 / n_c for the class c, -1 / (n - n_c) for all others.
 
-    `sides` are the numbers of the classes that have series on both sides, and `weights` (sides, n), float64. Where all
-    series are of one class, there is only the mean over them. Of numbers there is one side, 0: the half of the series
-    with the larger numbers less the other half.
+    `sides` are the classes that have series on both sides. Of numbers there is one, the larger half less the smaller
+    half; where all series are of one class, there is only the mean over them.
     """
 
     sides: list[int]
@@ -211,13 +182,9 @@ def spread_over(targets: Tensor, classes: int | None, most: int) -> Tensor:
 
 
 def cut_series(terms: Terms, batch: SeriesBatch, regions: int | None) -> tuple[SeriesBatch, Tensor]:
-    r"""Returns the 2 P cut series of two permutations of the P pieces of each of n series (`explain.shapley`), from the
-    first piece to the last and back, and the coefficients (P, 2 P) of the credits of the pieces, equal for all series.
-
-    Pieces are time regions, equal shares of the length of each series, or without `regions` the channels. Credits sum
-    to f(series) - f(ordinary series) exactly. They are the Shapley values where no more than two pieces at a time
-    interact, and they are linear in f: their posterior is that of a weighted sum of latents.
-    """
+    """Returns the 2 P cut series of two permutations of the P pieces of each of n series, from the first to the last
+    and back, and the coefficients (P, 2 P) of the credits, equal for all series; pieces are equal time regions, or
+    without `regions` the channels."""
     pieces = torch.arange(batch.channels if regions is None else regions, device=batch.values.device)
     ranks, used = torch.stack([pieces, pieces.flip(0)]), torch.zeros(2, dtype=torch.int64, device=pieces.device)
     values = batch.values.new_empty(len(batch), 2 * len(pieces), *batch.values.shape[1:])
@@ -239,10 +206,8 @@ def cut_series(terms: Terms, batch: SeriesBatch, regions: int | None) -> tuple[S
 def cut_effects(
     terms: Terms, batch: SeriesBatch, targets: Tensor, names: Sequence[str], regions: int | None = None
 ) -> dict[int, list[Effect]]:
-    """Returns the effects of time regions with these names, or without `regions` of channels, by class.
-
-    Of many series as many are used as make about 500 cut ones, evenly spread over the classes.
-    """
+    """Returns the effects of time regions with these names, or without `regions` of channels, by class; of many series
+    as many are used as make about 500 cut ones."""
     classes, count = terms.logits.classes, len(names)
     most = min(_MOST_SERIES, max(2 * (classes or 2), _CUT_SERIES // (2 * count)))
     chosen = spread_over(targets, classes, most)
@@ -257,8 +222,7 @@ def cut_effects(
 
 @torch.no_grad()
 def whole_sums(terms: Terms, batch: SeriesBatch, weights: Tensor, directions: Tensor) -> Gaussian:
-    """Returns the posterior of sums of whole latents over n series, with weights (q, n) that sum to 0, in directions
-    (q, outputs)."""
+    """Returns the posterior of sums of whole latents with weights (q, n) that sum to 0, in directions (q, outputs)."""
     sums, seen = LatentSums(terms), terms.prepare(batch)
     sums.add(seen, weights)
     series = torch.arange(len(batch), device=weights.device)
@@ -267,8 +231,8 @@ def whole_sums(terms: Terms, batch: SeriesBatch, weights: Tensor, directions: Te
 
 
 def region_names(batch: SeriesBatch, count: int) -> list[str]:
-    """Returns the names of `count` equal regions: time stamps or points, counted from 0, if these are the same for all
-    series, else shares of their length."""
+    """Returns the names of `count` equal regions: time stamps or points, if these are the same for all series, else
+    shares of their length."""
     lengths = batch.counts()
     length = raw = int(lengths[0])
     alike = bool((lengths == length).all())
@@ -311,7 +275,7 @@ def term_effects(
     groups: Sequence[Sequence[Sequence[int]]],
 ) -> TermEffects:
     """Returns what groups of words, scales and views contribute to a class, averaged over its series less the others;
-    `groups` are, for each side of the contrasts, the groups of words of the vocabulary that are told."""
+    `groups` are, for each side of the contrasts, groups of words of the vocabulary."""
     device, views = contrasts.weights.device, list(dict.fromkeys(vocabulary.views.values()))
     kernels = [WHOLE] if vocabulary.kernels else []  # which see all of a series
     scales = sorted({*vocabulary.scales, *kernels}, key=scale_order) if views else []
@@ -369,12 +333,8 @@ def _named(group: Sequence[int], words: Vocabulary) -> Named:
 
 
 def word_table(terms: Terms, batch: SeriesBatch, words: Vocabulary) -> Tensor:
-    """Returns what every word contributes (classes, n, words) to the logits of the classes less the mean over the
-    classes, or to the number, but for what is equal for all series.
-
-    In members of a power above 1, whose weights of features differ from series to series, features have the mean of
-    them.
-    """
+    """Returns what every word contributes (classes, n, words) to the logits less their mean, or to the number, but for
+    what is equal for all series; in members of a power above 1 with the mean weights of features over the series."""
     directions, seen = terms.logits.class_directions(), terms.prepare(batch)
     added, mean, _ = _kernel_latents(terms, seen, len(batch))
     total = torch.zeros(len(words.names), len(batch), directions.shape[1]).to(directions)
@@ -392,8 +352,7 @@ def _kernel_latents(
     terms: Terms, seen: SeriesBatch, series: int
 ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
     """Returns the latents (n, outputs) of kernels without features, and of kernels of members of a power above 1 their
-    a_b (m, outputs), summed over the n series and divided by the number of all `series`, and what they add to the
-    latents."""
+    a_b (m, outputs), summed over the n series and divided by the number of all `series`, and what they add."""
     rows = terms.rows(seen)
     added: dict[str, Any] = {name: rows[name].gram @ weights for name, weights in terms.kernels.items()}
     mean: dict[str, Any] = {}
@@ -414,8 +373,8 @@ def _mean_weights(terms: Terms, number: int, mean: Mapping[str, Tensor]) -> Tens
 
 
 def _groups(table: Tensor) -> list[list[int]]:
-    """Returns the groups of the words with the largest spread, of terms (classes, n, words); each by itself where there
-    are fewer than ten series, which say little of what moves together."""
+    """Returns the groups of the words with the largest spread, of terms (classes, n, words); each word by itself where
+    fewer than ten series say too little."""
     spread = (table - table.mean(1, keepdim=True)).square().mean(1).sum(0).sqrt()
     chosen = spread.argsort(descending=True, stable=True)[:CANDIDATES]
     chosen = chosen[spread[chosen] > 0]
@@ -440,7 +399,7 @@ def _word_importances(table: Tensor, words: Vocabulary) -> list[Importance]:
 
 @torch.no_grad()
 def feature_importance(terms: Terms, batch: SeriesBatch, vocabulary: Vocabulary, top: int) -> Importances:
-    """Returns the importances of single features and of views."""
+    """Returns the importances of single features, sum over c of |W_cj| std(phi_j), and of views."""
     mixing = terms.logits.mixing
     features = [Spread() for _ in terms.widths]
     views: dict[str, Spread] = {}
@@ -482,8 +441,6 @@ def feature_importance(terms: Terms, batch: SeriesBatch, vocabulary: Vocabulary,
 class Spread:
     """The standard deviation (p,) of rows (n, p) that are added chunk by chunk.
 
-    Examples
-    --------
     >>> spread = Spread()
     >>> spread.add(torch.tensor([[0.0], [2.0]]))
     >>> spread.add(torch.tensor([[4.0]]))
@@ -514,10 +471,10 @@ class Spread:
 def paper_reading(committee: Committee, names: Sequence[str], top: int = 10, classes: Any = None) -> PaperReading:
     r"""Returns the words of the paper's model by the size of their weights, as the paper ranks them.
 
-    The features of the paper's model are words, orthogonal under the prior: inducing variables :math:`u_a` of variance
-    1, of which :math:`q(u) = N(m, \Sigma)` is the posterior. The paper (Lemercier et al., 2021) ranks words by
-    :math:`|m_a|`. Words with small terms need large weights to matter at all, so this ranking favours long words;
-    `global_importance` asks instead what words contribute.
+    Words are orthogonal under the prior: inducing variables :math:`u_a` of variance 1, of which :math:`q(u) = N(m,
+    \Sigma)`
+    is the posterior. The paper (Lemercier et al., 2021) ranks words by :math:`|m_a|`. Words with small terms need large
+    weights to matter at all, so this favours long words; `global_importance` asks instead what words contribute.
 
     Parameters
     ----------

@@ -1,9 +1,4 @@
-r"""The nearest training series of the classes that are compared, as the committee sees them.
-
-The squared distance of two series under a kernel is :math:`|X - Z|^2 = k(X, X) + k(Z, Z) - 2 k(X, Z)`, here of the mean
-of the kernels of each member, averaged over the members with their weights. Kernels are scaled to k(Z, Z) = 1 in the
-mean over the training series, so that series which have nothing in common are about :math:`\sqrt 2` apart.
-"""
+"""The nearest training series of the classes that are compared, as the committee sees them."""
 
 from __future__ import annotations
 
@@ -27,8 +22,8 @@ _NEAREST = 2  # of numbers
 def nearest_series(
     committee: Any, batch: SeriesBatch, labels: list[Any] | None, pairs: Tensor | None
 ) -> list[list[Neighbour]]:
-    """Returns for every series the nearest training series of each of the two classes `pairs` (n, 2), or for numbers
-    the two nearest of all. None are known of models that do not keep every training series with its target."""
+    """Returns for every series the nearest training series of each of two classes `pairs` (n, 2), or for numbers the
+    two nearest of all; none for models that do not keep every training series with its target."""
     record = committee.left_out
     if committee.landmarks is None or record is None or not record.exact:
         return [[] for _ in range(len(batch))]
@@ -51,7 +46,8 @@ def nearest_series(
 
 
 def _squared_distances(committee: ViewCommittee, batch: SeriesBatch, variances: dict[str, Tensor]) -> Iterator[Tensor]:
-    """Yields those of every series to all landmarks, (m,)."""
+    """Yields |X - Z|² = k(X, X) + k(Z, Z) - 2 k(X, Z) of every series to all landmarks, (m,), for the mean of the
+    kernels of each member, averaged over members; series that have nothing in common are about sqrt(2) apart."""
     rows = committee.rows(batch)
     landmark_rows = {name: Rows(variance[None], variance) for name, variance in variances.items()}
     total: Any = 0.0

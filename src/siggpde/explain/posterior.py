@@ -1,28 +1,5 @@
-r"""The posterior of linear functionals of the latents: sums over series, of whole latents or of parts of them.
-
-The latent of a member is a sum of parts, :math:`f = \sum_J f_J`, that are independent before any data, each with a
-kernel of its own, which sum to that of the member: features, all features of a view, a kernel among others, or the
-whole. Given the training series, with the landmarks Z, :math:`\alpha`, the root B and the amplitude :math:`\sigma^2` of
-`committee.regression`, the sum :math:`f_J(v) = \sum_i v_i f_J(X_i)` is Gaussian with
-
-.. math:: E f_J(v) = k_J(v, Z) \, \alpha, \qquad
-          \mathrm{Var} f_J(v) = \sigma^2 \big( k_J(v, v) - |k_J(v, Z) B|^2 \big),
-
-:math:`k_J(v, Z) = \sum_i v_i k_J(X_i, Z)` and :math:`k_J(v, v) = \sum_{ii'} v_i v_{i'} k_J(X_i, X_{i'})`. Features
-:math:`\psi` (less their mean over the landmarks) with the coefficient c add
-
-.. math:: k(v, v) = c \, |v^T \psi(X)|^2, \qquad k(v, Z) = c \, \psi(Z) \psi(X)^T v .
-
-Models without landmarks have :math:`k(v, Z) \alpha` and :math:`k(v, Z) B` from weights and factors of the features, and
-the paper's model has, with the words :math:`\phi = v^T S(X)` and :math:`q(u) = N(m, \Sigma)`, the mean
-:math:`\phi^T m` and the variance :math:`k(v, v) - |\phi|^2 + \phi^T \Sigma \phi`.
-
-A member of power p has :math:`((1 + c) / 2)^p = 2^{-p} + \sum_J c_J h(c)` with the cosine c (`explain.terms`): the part
-J has the kernel :math:`c_J h(c)`, a product of two positive ones.
-
-Two kinds of sums are asked for. Contributions of cut series are sums of the whole latent over many series, which come
-in chunks (`LatentSums`); effects of words, scales and views are sums of parts over few (`PartSums`).
-"""
+"""The posterior of linear functionals of the latents: sums over series, of whole latents (`LatentSums`) or of parts of
+them (`PartSums`); docs/design.md, Explanations, has the formulas."""
 
 from __future__ import annotations
 
@@ -49,8 +26,7 @@ class Gaussian(NamedTuple):
         return Gaussian(self.mean[rows], self.std[rows])
 
     def probability_of_sign(self) -> Tensor:
-        """Returns the probabilities (q,) that the numbers have the signs of their means: 0.5 where nothing is known, 1
-        where it is certain."""
+        """Returns the probabilities (q,) that the numbers have the signs of their means, 0.5 where nothing is known."""
         mean = self.mean.abs()
         certain = torch.where(mean > 0, 1.0, 0.5).to(mean)
         ratio = mean / self.std.clamp_min(torch.finfo(mean.dtype).tiny)
@@ -58,11 +34,8 @@ class Gaussian(NamedTuple):
 
 
 def averaged(terms: Terms, members: Sequence[Moments], directions: Tensor) -> Gaussian:
-    """Returns q sums of the committee in directions (q, outputs), from those of its members.
-
-    Its mean is the average of theirs, and so is its standard deviation: the most that the average can vary, whatever
-    the members have in common; of one member it is exact.
-    """
+    """Returns q sums of the committee in directions (q, outputs): means and standard deviations are averages of those
+    of its members, the latter being the most that the average can vary."""
     mean, std = torch.zeros_like(directions[:, 0]), torch.zeros_like(directions[:, 0])
     for weight, moments in zip(terms.weights.tolist(), members, strict=True):
         mean += weight * (moments.mean * directions).sum(1)
@@ -71,8 +44,7 @@ def averaged(terms: Terms, members: Sequence[Moments], directions: Tensor) -> Ga
 
 
 def mixture_std(terms: Terms, means: Tensor, variances: Tensor) -> Tensor:
-    r"""Returns the standard deviation (..) of a mixture of the members, from two (K, ..): what members disagree about
-    is variance too, as in predictions, :math:`v = \sum_k w_k (v_k + (\mu_k - \mu)^2)`."""
+    """Returns the root (..) of v = sum of w_k (v_k + (mu_k - mu)²) of a mixture of the members, from two (K, ..)."""
     disagreement = (means - over_members(terms, means)).square()
     return over_members(terms, variances + disagreement).sqrt()
 
@@ -90,12 +62,8 @@ class Functionals(NamedTuple):
 
 
 class LatentSums:
-    """Sums of whole latents, with weights that sum to 0, over series that come in chunks.
-
-    Over all of them are summed features, part by part, and the kernels with the landmarks. Where all series come in one
-    chunk, kernels of features that are raised to a power are also computed among the series of each sum: later their
-    features would have to be made again.
-    """
+    """Sums of whole latents, with weights that sum to 0, over series that come in chunks. Where all come in one,
+    kernels raised to a power are computed among the series of each sum at once, before their features are gone."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -110,10 +78,8 @@ class LatentSums:
         around: Tensor | None = None,
         groups: Mapping[int, Sequence[Group]] | None = None,
     ) -> Tensor:
-        """Adds n prepared series with weights (q, n) and returns the mean latents (K, n, outputs) of the members there.
-
-        `around` (q, k) are the series of each sum, where these are all series; `groups` as for `Terms.means`.
-        """
+        """Adds n prepared series with weights (q, n) and returns the mean latents (K, n, outputs) of the members there;
+        `around` (q, k) are the series of each sum, where these are all series, `groups` as for `Terms.means`."""
 
         def watch(part: Features) -> None:
             if len(weights) and self.terms.coefficients(part.number):
@@ -147,10 +113,8 @@ class LatentSums:
     def moments(
         self, chosen: Sequence[Sequence[int]], over: Sequence[Functionals], prepared: Callable[[Tensor], SeriesBatch]
     ) -> list[Moments]:
-        """Returns the moments, for every member, of sums of the sums that were added: of those of the numbers `chosen`.
-
-        `over` has the same sums as coefficients of the series, which `prepared` makes from their numbers.
-        """
+        """Returns the moments, for every member, of sums of the sums numbered in `chosen`; `over` has these as
+        coefficients of the series, which `prepared` makes from their numbers."""
         terms, like = self.terms, over[0].coefficients
         prior = like.new_zeros(len(terms.weights), len(chosen))
         statistics = [like.new_zeros(len(chosen), width) for width in terms.statistic_widths]
@@ -200,10 +164,8 @@ def _add_forms(
     prepared: Callable[[Tensor], SeriesBatch],
     prior: Tensor,
 ) -> None:
-    """Adds v^T k v of all sums to `prior` (K, q), for the covariances that some members have beside those of features.
-
-    These are computed for the series of one `Functionals` at a time, or for as many as have `terms.together` series.
-    """
+    """Adds v^T k v of all sums to `prior` (K, q), for the covariances that some members have beside those of features,
+    computed for as many `Functionals` at a time as have `terms.together` series."""
     start, row = 0, 0
     while start < len(over) and members:
         slices = [slice(0, len(over[start].series))]

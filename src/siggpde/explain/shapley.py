@@ -1,28 +1,5 @@
-r"""When and where the evidence for a prediction is: Shapley values of the segments of a series, shared out to channels
-within them.
-
-A series has S segments and C channels, S C pieces. Pieces that are cut out are replaced: by what is ordinary there
-(`Terms.average`) or, with a background, by the same pieces of a series of the background, brought to the same length;
-time stamps stay. A piece cut out can leave jumps at its ends, which the model sees as well: small effects mean little.
-
-In a *permutation* pieces are put back one by one, from none to all of them, and each is credited with what it changes,
-
-.. math:: \phi_i = \mathrm{mean}_w \big( f(\text{pieces up to } i) - f(\text{pieces before } i) \big),
-
-so that whatever the permutations are, the sum over the pieces is f(series) less the mean of what they began with. One
-takes the segments in random order, and within each of them the channels in random order (the value of Owen for
-segments as coalitions): sums over the channels of a segment are Shapley values of the segments. Every permutation is
-also taken backwards, which cancels what is linear in the order; the sampling error comes from the spread over such
-pairs.
-
-A permutation of P pieces passes P + 1 *cut series*, from the reference that it begins with to the series itself.
-Credits are linear in the values of f there, and so is the sum of several: what the posterior says of sums of f over the
-cut series (`explain.posterior`), it says of them. Members are a mixture, as in predictions.
-
-With a background, permutations begin with its series, evenly spread over what is explained. The baseline is the mean
-over all of them. It differs from the mean over those that were used; the difference is shared out to the pieces in
-proportion to the squares of their sampling errors, to which it belongs.
-"""
+"""When and where the evidence for a prediction is: Shapley values of the segments of a series, shared out to channels
+within them (docs/design.md, Explanations)."""
 
 from __future__ import annotations
 
@@ -106,10 +83,8 @@ def segment_contributions(
     settings: PermutationSettings,
     background: SeriesBatch | None = None,
 ) -> list[SegmentContributions]:
-    """Returns the contributions of the segments of every series; `pairs` (n, 2) are the classes that are compared.
-
-    Of a background of more than 500 series, 500 are used, evenly spaced.
-    """
+    """Returns the contributions of the segments of every series, with at most 500 series of the background; `pairs` (n,
+    2) are the classes that are compared."""
     channels, latents = terms.names(names), member_logits(terms, batch)
     if background is None:
         others = [terms.ordinary]
@@ -198,8 +173,8 @@ def _contrast(values: Tensor, pair: Tensor | None) -> Tensor:
 
 
 def limits_of(of_point: Tensor, times: Tensor | None, raw_length: int) -> tuple[Tensor, Tensor]:
-    """Returns start and end of every segment: time stamps of `times` (length,), or without them points of the series,
-    which had `raw_length` points before it was averaged."""
+    """Returns start and end of every segment: time stamps of `times` (length,), or points of the series, which had
+    `raw_length` of them before it was averaged."""
     counts, length = of_point.bincount(), len(of_point)
     after = counts.cumsum(0)
     before = after - counts
@@ -217,10 +192,8 @@ class Run(NamedTuple):
 
 
 def main_runs(contributions: Tensor, most: int) -> list[Run]:
-    """Returns the `most` runs with the largest sums of contributions (segments, channels), largest first.
-
-    A run is made of neighbours with contributions of one sign, each at least a quarter of the largest.
-    """
+    """Returns the `most` runs with the largest sums of contributions (segments, channels), largest first; a run is made
+    of neighbours of one sign, each at least a quarter of the largest."""
     least = _WORTH_TELLING * float(contributions.abs().max())
     if least == 0:
         return []
@@ -235,9 +208,8 @@ def main_runs(contributions: Tensor, most: int) -> list[Run]:
 
 
 class Ends(NamedTuple):
-    """Where the permutations through a series end and begin: the logits of the series for every member (K, outputs),
-    the references (r, length, channels) that permutations can begin with, their logits (K, r, outputs), and their order
-    (r,) by what is explained."""
+    """Where the permutations through a series end and begin: its logits for every member (K, outputs), the references
+    (r, length, channels), their logits (K, r, outputs), and their order (r,) by what is explained."""
 
     latent: Tensor
     references: Tensor
@@ -246,9 +218,8 @@ class Ends(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """The permutations through a series: credits for every member (K, pairs, S, C, outputs), the logits that the
-    permutations began with (K, pairs, outputs), the cut series, and sums over these for the pieces of the first
-    `channels` channels."""
+    """The permutations through a series: credits for every member (K, pairs, S, C, outputs), the logits that they begin
+    with (K, pairs, outputs), the cut series, and sums over these for the pieces of the first `channels` channels."""
 
     credits: Tensor
     begun: Tensor
@@ -316,8 +287,8 @@ def add_up(terms: Terms, cuts: CutSeries, pieces: list[int], plans: Plans) -> tu
 
 
 def _spread_out(order: Tensor, pairs: int) -> Tensor:
-    """Returns the references (pairs, 2) of the permutations: evenly spread over the `order`, so that few stand for all;
-    a pair has one from its lower half and one from its upper half."""
+    """Returns the references (pairs, 2) of the permutations, evenly spread over the `order`; a pair has one from its
+    lower half and one from its upper half."""
     places = (torch.arange(2 * pairs, device=order.device) * 2 + 1) * len(order) // (4 * pairs)
     chosen = order[places]
     return torch.stack([chosen[:pairs], chosen[pairs:].flip(0)], dim=1)
@@ -342,8 +313,7 @@ class PosteriorSpread(NamedTuple):
 
 
 def posterior_spread(terms: Terms, sampled: Sampled, pair: Tensor | None, runs: Sequence[Run]) -> PosteriorSpread:
-    """Returns the standard deviations under the posterior; `pair` (2,) are the classes whose difference is the
-    contrast."""
+    """Returns standard deviations under the posterior; `pair` (2,) are the classes of the contrast."""
     cuts, mixing = sampled.cuts, terms.logits.mixing
     means = sampled.credits.mean(1)  # (K, S, C, classes)
     segments, channels = means.shape[1:3]
@@ -374,10 +344,10 @@ def posterior_spread(terms: Terms, sampled: Sampled, pair: Tensor | None, runs: 
 
 
 class CutSeries(NamedTuple):
-    """All series that permutations through a series pass, with references (r, length, channels).
+    """All series that permutations through a series pass, with references (r, length, channels): `used` (orders,) are
+    those of the permutations, `ranks` (orders, pieces) the places of the pieces s * channels + c in them, `of_point`
+    (length,) the segments.
 
-    `used` (orders,) numbers the references of the permutations, `ranks` (orders, pieces) are the places of the pieces
-    s * channels + c in them (of the segments s, where channels are not told apart), `of_point` (length,) the segments.
     Cut series inside permutations are numbered one permutation after the other; then comes the series itself, then the
     references.
     """
@@ -417,8 +387,7 @@ class CutSeries(NamedTuple):
         return mask.view(len(numbers), int(self.of_point[-1]) + 1, -1), reference
 
     def around(self) -> tuple[Tensor, Tensor]:
-        """Returns the numbers of the cut series after and before every piece in the first `IN_VARIANCES` permutations,
-        two (orders, pieces)."""
+        """Returns the cut series after and before every piece in the first permutations, two (orders, pieces)."""
         ranks, pieces = self.ranks[:IN_VARIANCES], self.ranks.shape[1]
         first = torch.arange(len(ranks), device=ranks.device)[:, None] * (pieces - 1) - 1
         after = torch.where(ranks == pieces - 1, self.inner, first + ranks + 1)
@@ -426,8 +395,8 @@ class CutSeries(NamedTuple):
         return after, before
 
     def weights(self, pieces: Tensor) -> Tensor:
-        """Returns the coefficients (pieces, cut series) of the credits of some pieces, their means over the first
-        `IN_VARIANCES` permutations, float64."""
+        """Returns coefficients (pieces, cut series), float64, of the credits of pieces, means over `IN_VARIANCES`
+        orders."""
         after, before = (part[:, pieces].T for part in self.around())
         count = self.inner + 1 + len(self.references)
         total = torch.zeros(len(pieces), count, dtype=torch.float64, device=self.ranks.device)
@@ -476,7 +445,7 @@ class States(NamedTuple):
 
 class GroupPlan(NamedTuple):
     """A group of channels of a block of windows: the `block` of its views alone, and for each of its parts the number
-    in the whole block, its columns (p,) there, and the factor of its features there."""
+    in the whole block, its columns (p,) and the factor of its features there."""
 
     channels: tuple[int, ...]
     block: WindowsBlock
@@ -555,10 +524,9 @@ class Curve(NamedTuple):
 def deletion_curve(f: Callable[[np.ndarray], ArrayLike], contributions: ArrayLike, *, insertion: bool = False) -> Curve:
     """Returns the curve by which an explanation is judged: whether it points to what a prediction rests on.
 
-    Pieces are cut out, those with the largest contributions first, and f is computed after each. If the explanation is
-    good, f falls at once: the area below the curve is small. An insertion curve starts with nothing and puts the same
-    pieces back, the largest first: f rises at once, and the area is large. All explanations of one series have curves
-    with the same ends.
+    Pieces are cut out, those with the largest contributions first, and f is computed after each: the better the
+    explanation, the smaller the area below the curve. An insertion curve starts with nothing and puts the same pieces
+    back: the area is large. All explanations of one series have curves with the same ends.
 
     Parameters
     ----------
@@ -578,8 +546,6 @@ def deletion_curve(f: Callable[[np.ndarray], ArrayLike], contributions: ArrayLik
     >>> weights = np.array([3.0, 1.0, 0.0, 0.0])
     >>> deletion_curve(lambda masks: masks @ weights, weights).values.tolist()
     [4.0, 1.0, 0.0, 0.0, 0.0]
-    >>> deletion_curve(lambda masks: masks @ weights, weights, insertion=True).area
-    3.25
     """
     given = np.asarray(contributions, dtype=float)
     if given.ndim != 1 or not len(given) or not np.isfinite(given).all():

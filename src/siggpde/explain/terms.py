@@ -1,29 +1,4 @@
-r"""The terms of the latents of a committee: what its explanations are made of.
-
-With a direction d(X) in the space of the outputs (`Logits`), what is explained is :math:`f(X) = d(X)^T \mu(X)` plus a
-constant. The mean latents are a constant and a sum over features and over kernels without features,
-
-.. math:: \mu(X) = \mu_0 + \sum_p \sum_j (\phi_{pj}(X) - m_{pj}) \, W_{pj}(X) + \sum_b \sum_Z k_b(X, Z) \, a_b(X, Z).
-
-Every term is exact. They come from three kinds of models:
-
-- The paper's: features are words :math:`s_a(X)`, and with the mean m of q(u) W is m, rotated back to words.
-- Views without landmark series: m and W are kept as they are.
-- Views with landmark series Z, weights :math:`\alpha` (m, outputs) of the landmarks for each member, and m the mean of
-  a feature over the landmarks. A feature of a kernel b of q parts, at scale s, has
-
-.. math:: W_{pj}(X) = \frac{s}{q} \sum_Z a_b(X, Z) \, (\phi_{pj}(Z) - m_{pj}).
-
-A member of power 1 with weight w has the kernel :math:`\sum_b s_b k_b + 10`, with shares s that sum to 1, and so
-:math:`a_b(X, Z) = w \, s_b \, \alpha_Z`: its W are the same for all X. A member of power p has the kernel
-:math:`((1 + c) / 2)^p + 10` of the cosine :math:`c = \sum_b c_b`, :math:`c_b = s_b k_b(X, Z) / (|X| |Z|)`, and by the
-geometric sum
-
-.. math:: \Big(\frac{1 + c}{2}\Big)^p = 2^{-p} + c \, h(c), \qquad h(c) = 2^{-p} \sum_{i < p} (1 + c)^i,
-
-so that :math:`a_b(X, Z) = w \, s_b \, \alpha_Z \, h(c) / (|X| |Z|)`. For p = 2 this shares the product of two features
-equally between both, which is their Shapley value at a fixed norm |X|.
-"""
+"""The terms of the latents of a committee, of which its explanations are made (docs/design.md, Explanations)."""
 
 from __future__ import annotations
 
@@ -57,13 +32,11 @@ _TOGETHER = 128  # series whose features are computed at a time, where powers ne
 
 
 class Logits(NamedTuple):
-    r"""From mean latents to what is explained: logits of classes are :math:`A \mu + b` of the mean latents
-    :math:`\mu` (outputs,), and a number is the only row.
+    """From mean latents mu (outputs,) to what is explained, A mu + b: logits of classes, or the number as the only row.
 
-    `mixing` is A (classes, outputs) and `offset` b (classes,), float64. In closed form both are those of the link; a
-    number has A = 1 and b = 0. Other likelihoods of classes have their latents as logits, A = I; that of two classes
-    with one latent f has f for class 1 and 0 for class 0. The latent of counts is the logarithm of the rate, but for
-    its constant b.
+    `mixing` is A (classes, outputs), `offset` b (classes,), float64: those of the link in closed form, else A = I. Two
+    classes with one latent f have f for class 1 and 0 for class 0; of counts b is the constant of the logarithm of the
+    rate.
     """
 
     mixing: Tensor
@@ -75,16 +48,14 @@ class Logits(NamedTuple):
         return None if len(self.mixing) == 1 else len(self.mixing)
 
     def directions(self, pairs: Tensor | None, series: int) -> tuple[Tensor, Tensor]:
-        """Returns d (n, outputs) and what b adds (n,), for the pairs (n, 2) of classes that are compared; None for
-        numbers."""
+        """Returns d (n, outputs) and what b adds (n,), for pairs (n, 2) of classes, or None for numbers."""
         if pairs is None:
             return self.mixing.expand(series, -1), self.offset.expand(series)
         first, second = pairs[:, 0], pairs[:, 1]
         return self.mixing[first] - self.mixing[second], self.offset[first] - self.offset[second]
 
     def class_directions(self) -> Tensor:
-        """Returns the directions (classes, outputs) of the logit of each class less the mean over all of them; of a
-        number, the number."""
+        """Returns the directions (classes, outputs) of each logit less the mean of all; of a number, the number."""
         return self.mixing if self.classes is None else self.mixing - self.mixing.mean(0)
 
 
@@ -108,8 +79,8 @@ class Features(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A block of some channels, its features of the u distinct states that these have in n series, part by part (their
-    numbers are those in the block of all channels), and the state (n,) of every series."""
+    """A block of some channels, its features of the u distinct states that these have in n series, part by part
+    (numbered as in the block of all channels), and the state (n,) of every series."""
 
     block: FeatureBlock
     features: Iterable[Features]
@@ -137,20 +108,18 @@ class InnerProducts(NamedTuple):
 class Terms:
     """What the latents of a committee of K members are made of: here of views without landmark series.
 
-    - `logits`; `weights` (K,) of the members.
-    - `constant` (outputs,): mu_0; `widths`: the number of features of every part, and `kernel_of_part` its kernel.
-    - `ordinary` (length, channels): the series that takes the place of what is cut out, in the units of the series. It
-      is the mean over the landmarks, to which shorter ones are stretched, or where none are kept (1, channels) the mean
-      of every channel over all points of the training series; `spread` (channels,) is the standard deviation over them.
-    - `statistic_widths`: how many numbers the posterior of each member looks at.
-    - `model`: the paper's, if it is that.
+    - `constant` (outputs,) is mu_0; `widths` are the numbers of features of every part, and `kernel_of_part` its
+    kernel.
+    - `ordinary` (length, channels) takes the place of what is cut out, in the units of the series: the mean over the
+      landmarks, or (1, channels) over all points of the training series; `spread` (channels,) is the deviation over
+      them.
+    - `statistic_widths`: how many numbers the posterior of each member looks at. `model` is the paper's, if it is that.
+    - `posteriors`, without landmarks only: weights of features less their `centres`.
 
-    Without landmarks each member has `posteriors`, weights of features less their `centres`. Only with landmarks there
-    are:
+    Only with landmarks there are:
 
     - `landmarks`, as features see them, and their `blocks`; `scales`: s / q of every part, what the product of its
-      features counts in its kernel.
-    - `kernels`: the kernels without features, each with the a_b (m, outputs) of the members of power 1.
+      features counts in its kernel; `kernels`: those without features, with a_b (m, outputs) of the members of power 1.
     - `shares`: for every member the kernels that it averages, with shares that sum to 1; `powers`: to which it raises
       them; `bent`: the numbers of the members of a power above 1, and `raised` their kernels.
     - `together`: for how many series at least `covariances` are to be asked for at a time.
@@ -219,10 +188,7 @@ class Terms:
         self, seen: SeriesBatch, watch: Watch | None = None, groups: Mapping[int, Sequence[Group]] | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """Returns the mean latents (K, n, outputs) of the members at n prepared series, float64, and their kernels with
-        the landmarks (n, m), if there are any.
-
-        Features are shown to `watch` as they pass by. Those of some blocks, by number, may be given as `groups`.
-        """
+        the landmarks (n, m), if any; features pass by `watch`, and those of some blocks may be given as `groups`."""
         means = [posterior.constant.double().expand(len(seen), -1).clone() for posterior in self.posteriors]
         for number, (_, values) in enumerate(self.parts(seen)):
             users = self.coefficients(number)
@@ -271,17 +237,13 @@ class Terms:
             yield k, torch.cat([sums @ some.to(sums) for some in both], dim=1)
 
     def moments(self, member: int, prior: Tensor, statistics: Tensor) -> Moments:
-        """Returns the moments of q sums of latents of a member, from their prior variance (q,) and the statistics
-        (q, d)."""
+        """Returns the moments of q sums of latents of a member, from prior variance (q,) and statistics (q, d)."""
         mean, explained = statistics.tensor_split([len(self.constant)], dim=1)
         return _closed_form(mean, self.posteriors[member].amplitude, prior, explained)
 
     def along(self, variances: Tensor, directions: Tensor) -> Tensor:
-        """Returns the variances (..) of latents with variances (.., outputs) in directions (.., outputs).
-
-        Latents of classes in closed form have one variance and the correlations of `committee.link`, for their sum is
-        known; other latents none.
-        """
+        """Returns the variances (..) of latents with variances (.., outputs) in directions (.., outputs); latents of
+        classes in closed form have one variance, and the correlations of `committee.link`."""
         outputs = directions.shape[-1]
         if outputs == 1:
             return (variances * directions.square()).sum(-1)
@@ -292,8 +254,8 @@ class Terms:
     def covariances(
         self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
     ) -> list[list[tuple[int, Tensor]]]:
-        """Returns, for each slice of the prepared series, the covariances (n, n) among its series that features do
-        not give, each with the number of the member that has it."""
+        """Returns, for each slice of the prepared series, the covariances (n, n) that features do not give, each with
+        the number of the member that has it."""
         return [[] for _ in slices]
 
     def mixture(self, member: int, grams: Mapping[str, Tensor]) -> Tensor:
@@ -325,7 +287,7 @@ def terms_of(committee: Committee) -> Terms:
 
 
 class WordTerms(Terms):
-    """Those of the paper's model, whose one part of features are the words but the empty one, which is constant."""
+    """Terms of the paper's model, whose one part of features are the words but the empty one, which is constant."""
 
     def __init__(self, committee: Committee) -> None:
         (member,) = committee.members
@@ -396,7 +358,7 @@ def word_features(model: SignatureGP, paths: SeriesBatch) -> Tensor:
 
 
 class LandmarkTerms(Terms):
-    """Those of views with landmark series."""
+    """Terms of views with landmark series."""
 
     def __init__(self, committee: ViewCommittee) -> None:
         super().__init__(committee)
@@ -523,8 +485,8 @@ class LandmarkTerms(Terms):
     def covariances(
         self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
     ) -> list[list[tuple[int, Tensor]]]:
-        """Returns the covariances of kernels without features and of members with a power above 1. Kernels need not
-        be centred here, since weights of the sums add up to 0."""
+        """Returns the covariances of kernels without features, which need no centring as weights of sums add up to 0,
+        and of members with a power above 1."""
         centred = {name for k in self.bent if k in members for name in self.shares[k]}
         some = [k for k in members if k in self.bent or not self.kernels.keys().isdisjoint(self.shares[k])]
         names = centred.union(*(self.kernels.keys() & self.shares[k] for k in some))
@@ -598,7 +560,7 @@ def shares_of(recipe: Recipe) -> dict[str, float]:
 
 
 def slope(gram: Tensor, size: Tensor, power: int) -> Tensor:
-    """Returns h(c) / (|X| |Y|) of the kernel before a power, and the products |X| |Y| of norms."""
+    """Returns h(c) / (|X| |Y|), h(c) = 2^-p sum over i < p of (1 + c)^i, of the kernel before a power, and |X| |Y|."""
     above = 1 + gram / size
     total = sum((above**i for i in range(1, power)), torch.ones_like(above))
     return total / (2**power * size)
@@ -639,7 +601,7 @@ def check_inputs(terms: Terms, batch: SeriesBatch, names: Sequence[str], min_ser
 
 
 def checked_labels(terms: Terms, classes: Any) -> list[Any] | None:
-    """Returns the labels as plain values, after checking that there are as many as the model has; None for numbers."""
+    """Returns the labels as plain values, as many as the model has; None for numbers."""
     count = terms.logits.classes
     if count is None:
         if classes is not None:

@@ -1,4 +1,4 @@
-"""Plain English: the names of all terms, what words and views look at, when something happens, and what channels do."""
+"""Plain English: names of terms, what words and views look at, when something happens, and what channels do."""
 
 from __future__ import annotations
 
@@ -42,13 +42,11 @@ _SIZE = "1 / norm of the signature"
 class Vocabulary:
     """All terms, each with its `names` and `letters`, the channels of its word in order, () where it has no word.
 
-    - `parts`: for every part of features the indices (p,) of their terms; None for a part whose kernel no member has.
-      Words of paths called alike are one term.
-    - `scales`: how much of a series each part sees at a time.
-    - `kernels`: the index of the term of each kernel without features.
-    - `views`: what each kernel that a member has looks at, in words.
-    - `channels`: time and the channels of the series, which a term without a word is made of.
-    - `sets`: the distinct sets of channels, and `set_indices` (terms,) the index of the set of each term.
+    - `parts`: for every part of features the indices (p,) of their terms, None for a part whose kernel no member has;
+      `scales`: how much of a series each part sees at a time. Words of paths called alike are one term.
+    - `kernels`: the index of the term of each kernel without features; `views`: what each kernel looks at, in words.
+    - `channels`: time and the channels of the series, which a term without a word is made of; `sets`: the distinct sets
+      of channels, and `set_indices` (terms,) the index of the set of each term.
     """
 
     names: list[str]
@@ -81,8 +79,8 @@ class Vocabulary:
         return list(zip(indices.tolist(), order.split(counts.tolist()), strict=True))
 
     def by_word(self) -> Vocabulary:
-        """Returns the same with a term for every word, of all features that are made of it, whatever the windows and
-        statistics; a feature or a kernel without a word stays one by itself."""
+        """Returns the same with a term for every word, of all features made of it, whatever the windows and statistics;
+        a feature or a kernel without a word stays one by itself."""
         numbers: dict[Letters | int, int] = {}
         words = [numbers.setdefault(word or index, len(numbers)) for index, word in enumerate(self.letters)]
         word_of = torch.tensor(words, dtype=torch.int64, device=self.set_indices.device)
@@ -97,8 +95,7 @@ class Vocabulary:
 
 
 def unique_names(names: Sequence[str], alphabets: Iterable[Sequence[str]]) -> Letters:
-    """Returns the names of the channels; one that stands for two letters of an alphabet, such as "time", has its number
-    added."""
+    """Returns the names of the channels, with its number added to one that stands for two letters, such as "time"."""
     spellings = [[*CLOCKS, *names], *alphabets]
     ambiguous = {name for spelling in spellings for name, count in Counter(spelling).items() if count > 1}
     return tuple(f"{name} (channel {index})" if name in ambiguous else name for index, name in enumerate(names))
@@ -174,8 +171,7 @@ def _scales(blocks: Sequence[Block]) -> list[str]:
 
 
 def scale_order(name: str) -> tuple[int, int]:
-    """Returns a key that sorts scales: windows from the shortest to the longest, the whole series, windows of the
-    spectrum."""
+    """Returns a key that sorts scales: windows by their length, the whole series, windows of the spectrum."""
     if name == WHOLE:
         return 1, 0
     return (0 if name.endswith("points") else 2), int(name.split()[2])
@@ -205,13 +201,11 @@ def _describe_path(view: PathView) -> str:
 
 
 def read_word(letters: Sequence[str]) -> str:
-    """Returns what a word looks at: which channels move, one after the other, and whether early or late.
+    """Returns which channels move, one after the other, in the integral of increments that a word is, and when.
 
-    The word w_1–w_2 is the integral of the increments of w_1 before those of w_2. With time in front, late increments
-    of a channel weigh more (the integral of t dx), and with time behind, early ones do.
+    With time in front, late increments of a channel weigh more (the integral of t dx), and with time behind, early
+    ones.
 
-    Examples
-    --------
     >>> read_word(("x", "y")), read_word(("time", "x", "x")), read_word(("x", "time"))
     ('x moves, then y', 'x moves late', 'x moves early')
     >>> read_word(("time", "time"))
@@ -231,16 +225,13 @@ def when(start: float, end: float) -> str:
 
 
 def _time(value: float) -> str:
-    """Returns six digits, but more of late points and of time stamps such as seconds since 1970, which differ in the
-    last."""
+    """Returns six digits, but more of late points and of time stamps such as seconds since 1970."""
     return f"{value:g}" if abs(value) < 1e5 else f"{value:.12g}"
 
 
 def moving_together(channels: Sequence[str], does: str) -> str:
     """Returns what one or several channels do.
 
-    Examples
-    --------
     >>> moving_together(["x"], "is high"), moving_together(["x", "y"], "rises")
     ('x is high', 'x and y rise')
     """
@@ -252,13 +243,10 @@ def moving_together(channels: Sequence[str], does: str) -> str:
 
 
 def movement(values: Tensor, ordinary: Tensor, spread: float) -> str:
-    """Returns what the values (points,) do, beside ordinary ones, in units of the spread of their channel.
+    """Returns what values (points,) do beside ordinary ones, by half a spread of their channel or more.
 
-    A straight line is fitted. If it rises or falls by half a spread, and by more than the values depart from it, that
-    is told; else whether the mean is half a spread above or below what is ordinary; else whether there is movement.
+    They rise or fall if a fitted line does, and by more than they depart from it; else their mean is high or low.
 
-    Examples
-    --------
     >>> line = torch.linspace(0.0, 2.0, 9)
     >>> movement(line, 0 * line, 1.0), movement(1 + 0 * line, 0 * line, 1.0), movement(-line, 0 * line, 10.0)
     ('rises', 'is high', 'is steady')
@@ -280,8 +268,6 @@ def movement(values: Tensor, ordinary: Tensor, spread: float) -> str:
 def group_name(name: str, others: int) -> str:
     """Returns the name of a group: its largest term, and how many others there are.
 
-    Examples
-    --------
     >>> group_name("x–y", 0), group_name("x–y", 12)
     ('x–y', 'x–y and 12 like it')
     """
@@ -291,8 +277,6 @@ def group_name(name: str, others: int) -> str:
 def interval(low: float, high: float) -> str:
     """Returns an interval in words; one of its ends may be infinite.
 
-    Examples
-    --------
     >>> interval(1.0, 2.0), interval(float("-inf"), 2.0)
     ('1 to 2', 'at most 2')
     """
