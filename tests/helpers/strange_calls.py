@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -26,6 +27,19 @@ from siggpde.numerics import signature_kernel as kernel_module
 
 _MODULES = (signature_module, kernel_module, logsignature_module)  # which ask for a backend
 PACKAGE = str(Path(siggpde.__file__).parent)
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "gram": siggpde.signature_kernel,
+    "diagonal": siggpde.signature_kernel_diag,
+    "points": siggpde.signature_kernel_diag_gradient,
+    "scales": lambda x, **settings: siggpde.signature_kernel_diag_scales(x, [1.0, 1.0], **settings),
+}
+OPERATIONS = KERNELS | {"signature": lambda x, **settings: siggpde.signature(x, 2, **settings)}
+
+
+def by_operation(operations: dict[str, Callable[..., Any]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("operation", operations.values(), ids=operations)
 
 
 @dataclass(frozen=True)
@@ -52,14 +66,14 @@ class Outcome:
     warned: bool = False
 
 
-_OPERATIONS: list[tuple[Callable[..., Any], Callable[[Draw], dict[str, Any]]]] = []
+_DRAWN: list[tuple[Callable[..., Any], Callable[[Draw], dict[str, Any]]]] = []
 
 
 def operation(function: Callable[..., Any]) -> Callable[[Callable[[Draw], dict[str, Any]]], Any]:
     """Registers the function below it, which draws the arguments of a call of `function`."""
 
     def register(arguments: Callable[[Draw], dict[str, Any]]) -> Callable[[Draw], dict[str, Any]]:
-        _OPERATIONS.append((function, arguments))
+        _DRAWN.append((function, arguments))
         return arguments
 
     return register
@@ -117,7 +131,7 @@ def _logsignature(draw: Draw) -> dict[str, Any]:
 def strange_call(seed: int) -> Call:
     """The call that belongs to a number."""
     draw = Draw(seed)
-    function, arguments = _OPERATIONS[seed % len(_OPERATIONS)]
+    function, arguments = _DRAWN[seed % len(_DRAWN)]
     return Call(seed, function, arguments(draw), draw.leaves)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.random_paths import make, modest
+from helpers.refusals import assert_refused
 from siggpde import average_points, signature_kernel, signature_kernel_diag
 from siggpde.numerics.inputs import average_sides
 
@@ -75,14 +76,12 @@ def test_gradients_flow_to_every_point_and_not_to_padding():
 
 def test_errors():
     for most in (0, -1, 2.5, True, "10"):
-        with pytest.raises(ValueError, match="max_points must be a positive whole number, or None"):
-            average_points(torch.ones(1, 3, 1), most)
+        message = "max_points must be a positive whole number, or None"
+        assert_refused(message, average_points, torch.ones(1, 3, 1), most)
     x = torch.ones(2, 9, 1)
     x[1, 7] = torch.nan
-    with pytest.raises(ValueError, match="series 1, at time index 7"):
-        average_points(x, 4)
-    with pytest.raises(ValueError, match="y is not finite"):
-        signature_kernel(x[:1], x, max_points=4)
+    assert_refused("series 1, at time index 7", average_points, x, 4)
+    assert_refused("y is not finite", signature_kernel, x[:1], x, max_points=4)
     assert torch.equal(average_points(x, 4, lengths=[9, 6])[0], torch.ones(2, 4, 1)), "padding may be NaN"
 
 

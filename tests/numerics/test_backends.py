@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from helpers.random_paths import FAMILIES, make, modest, numbers_from
+from helpers.triton_cases import worst
 from siggpde.numerics import backend, goursat, inputs, native, reference, triton
 from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.backend import installation
@@ -82,15 +84,6 @@ def here() -> dict[str, Any]:
     return numbers_from(CODE)
 
 
-def differ(a: dict[str, Any], b: dict[str, Any]) -> float:
-    """The largest difference, beside the largest number of each result."""
-    worst = 0.0
-    for mine, other in zip(a["results"], b["results"], strict=True):
-        p, q = torch.tensor(mine).double(), torch.tensor(other).double()
-        worst = max(worst, float((p - q).abs().max() / q.abs().max()))
-    return worst
-
-
 @pytest.mark.parametrize("isa", ["baseline", "avx2"])
 def test_instruction_sets_agree(here: dict[str, Any], isa: str):
     there = numbers_from(CODE, SIGGPDE_ISA=isa)
@@ -100,24 +93,17 @@ def test_instruction_sets_agree(here: dict[str, Any], isa: str):
         assert there[name] == here[name]
 
 
-def test_the_reference_agrees(here: dict[str, Any]):
-    there = numbers_from(CODE, SIGGPDE_BACKEND="reference")
-    assert there["isa"] is None
-    assert there["warnings"] == []
-    assert differ(here, there) < 1e-8
+@pytest.mark.parametrize("blocked", [False, True])
+def test_the_reference_agrees_and_without_the_core_there_is_one_warning(here: dict[str, Any], blocked: bool):
+    there = numbers_from(BLOCKED + CODE) if blocked else numbers_from(CODE, SIGGPDE_BACKEND="reference")
+    assert there["isa"] is None and len(there["warnings"]) == blocked
+    for part in ("without its native core (no such thing here)", "pip install --force-reinstall .", "C++20 compiler"):
+        assert all(part in warning for warning in there["warnings"])
+    ours, theirs = (tuple(map(torch.tensor, side["results"])) for side in (here, there))
+    assert worst(theirs, ours) < 1e-8
     for mine, other in zip(here["algebra"], there["algebra"], strict=True):
         torch.testing.assert_close(torch.tensor(mine).double(), torch.tensor(other).double(), rtol=0, atol=1e-12)
     assert there["single"] == pytest.approx(here["single"], rel=1e-5)
-
-
-def test_without_the_core_there_is_one_warning_and_the_right_numbers(here: dict[str, Any]):
-    there = numbers_from(BLOCKED + CODE)
-    assert there["isa"] is None
-    (warning,) = there["warnings"]
-    assert "without its native core (no such thing here)" in warning
-    assert "pip install --force-reinstall ." in warning
-    assert "C++20 compiler" in warning
-    assert differ(here, there) < 1e-8
 
 
 @pytest.mark.parametrize(
@@ -147,18 +133,15 @@ backends: Any = pytest.mark.parametrize("backend", [reference, native], ids=["re
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("n", [0, 3])
 def test_points_have_kernel_one_and_no_gradient(backend: Any, refine: int, log: bool, n: int):
-    x = make("brownian", 0, 3, 1, 2)[:n]
-    settings = KernelSettings(None, refine)
-    value, gradient = backend.diagonal_with_gradient(x, None, settings, log)
-    assert torch.equal(value, torch.full((n,), 0.0 if log else 1.0).double())
-    assert torch.equal(gradient, torch.zeros_like(x))
-    theta = torch.ones(2).double()
-    value, slope = backend.diagonal_with_scale_gradient(x, None, theta, settings, log)
-    assert torch.equal(value, torch.full((n,), 0.0 if log else 1.0).double())
-    assert torch.equal(slope, torch.zeros(n, 2).double())
-    leaf = x.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(backend.diagonal(leaf, None, settings, log, True).sum(), leaf)
-    assert torch.equal(gradient, torch.zeros_like(x))
+    x, settings = make("brownian", 0, 3, 1, 2)[:n].requires_grad_(), KernelSettings(None, refine)
+    value = backend.diagonal(x, None, settings, log, True)
+    for values, slopes, shape in (
+        (*backend.diagonal_with_gradient(x.detach(), None, settings, log), x.shape),
+        (*backend.diagonal_with_scale_gradient(x.detach(), None, torch.ones(2).double(), settings, log), (n, 2)),
+        (value, *torch.autograd.grad(value.sum(), x), x.shape),
+    ):
+        assert torch.equal(values, torch.full((n,), 0.0 if log else 1.0).double())
+        assert torch.equal(slopes, torch.zeros(shape).double())
 
 
 @backends
@@ -227,20 +210,15 @@ def missing(environment: pytest.MonkeyPatch, reason: str | None) -> None:
 
 def test_cuda_tensors_take_triton_and_others_do_not(environment: pytest.MonkeyPatch):
     missing(environment, None)
-    assert backend.uses_triton(cuda_batch())
-    assert backend.uses_triton(cuda_batch(torch.float32))
-    assert not backend.uses_triton(torch.zeros(2, 3, 2))
-    assert not backend.uses_triton(torch.zeros(2, 3, 2, device="meta"))
+    assert backend.uses_triton(cuda_batch()) and backend.uses_triton(cuda_batch(torch.float32))
+    assert not any(backend.uses_triton(torch.zeros(2, 3, 2, device=device)) for device in ("cpu", "meta"))
     missing(environment, "triton is not installed")  # then a tensor is refused and not moved
     with pytest.raises(RuntimeError, match=r'triton is not installed; pip install "triton>=3.5", or set SIGGPDE_'):
         backend.uses_triton(cuda_batch())
     environment.setattr(backend, "requested_backend", "reference")
     assert not backend.uses_triton(cuda_batch())
-
-
-def test_triton_on_the_cpu_is_the_interpreter_or_nothing(environment: pytest.MonkeyPatch):
     missing(environment, None)
-    environment.setattr(backend, "requested_backend", "triton")
+    environment.setattr(backend, "requested_backend", "triton")  # on the CPU it is the interpreter or nothing
     with pytest.raises(RuntimeError, match=r"only in Triton's interpreter, TRITON_INTERPRET=1"):
         backend.uses_triton(torch.zeros(2, 3, 2))
     environment.setenv("TRITON_INTERPRET", "1")
@@ -294,31 +272,20 @@ def test_importing_siggpde_does_not_import_triton():
 PASSIVE = {"OMP_WAIT_POLICY": "Passive "}
 
 
-def test_few_series_leave_torch_one_thread_and_the_core_all_of_them():
-    before = torch.get_num_threads()
-    with limited(3, rows=40):
+def test_few_series_leave_torch_one_thread_and_the_core_all_of_them_in_one_thread_until_the_end():
+    before, seen = torch.get_num_threads(), []
+    with suppress(KeyError), limited(3, rows=40):
         assert (thread_count(None), thread_count(2), torch.get_num_threads()) == (3, 2, 1)
         with limited(2):
             assert (usual_threads(), torch.get_num_threads()) == (2, 2)
+        with limited(1009, rows=40):
+            other = threading.Thread(target=lambda: seen.append(usual_threads()))
+            other.start()
+            other.join()
+            assert usual_threads() == 1009 and seen[0] != 1009
         assert (usual_threads(), torch.get_num_threads()) == (3, 1)
-    assert usual_threads() == torch.get_num_threads() == before
-
-
-def test_threads_are_put_back_after_an_error():
-    before = torch.get_num_threads()
-    with pytest.raises(KeyError), limited(before + 1, rows=1):
         raise KeyError
     assert usual_threads() == torch.get_num_threads() == before
-
-
-def test_one_thread_does_not_limit_another():
-    seen = []
-    with limited(1009, rows=40):
-        other = threading.Thread(target=lambda: seen.append(usual_threads()))
-        other.start()
-        other.join()
-        assert usual_threads() == 1009
-    assert seen[0] != 1009
 
 
 @pytest.mark.parametrize("rows", [1, FEW, FEW + 1, 10**6])

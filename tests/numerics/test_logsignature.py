@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from helpers.random_paths import few, modest, paths
+from helpers.refusals import assert_refused
 from helpers.word_polynomials import add, bracket, exponential, lie_series, logarithm
 from siggpde import logsignature, logsignature_basis, signature
 from siggpde.numerics import reference
@@ -33,46 +34,38 @@ def witt(channels: int, length: int) -> int:
     return sum(moebius(j) * channels ** (length // j) for j in divisors) // length
 
 
-def factorisation(word: tuple[int, ...], lyndon: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Longest Lyndon prefixes, one after the other."""
-    factors = []
-    while word:
-        end = max(i for i in range(1, len(word) + 1) if word[:i] in lyndon)
-        factors.append(word[:end])
-        word = word[end:]
-    return factors
-
-
 @pytest.mark.parametrize(("channels", "depth"), SIZES)
-def test_as_many_as_witt_says(channels: int, depth: int):
+def test_lyndon_and_hall_bases(channels: int, depth: int):
+    """As many elements as Witt says; a Lyndon bracket is its word plus larger ones; brackets keep Hall's condition."""
+    lyndon, hall = lyndon_words(channels, depth), hall_brackets(channels, depth)
     expected = [witt(channels, m) for m in range(1, depth + 1)]
-    for elements in (lyndon_words(channels, depth), list(map(sorted_letters, hall_brackets(channels, depth)))):
-        lengths = [len(element) for element in elements]
+    for lengths in (list(map(len, lyndon)), [len(next(iter(expand(element)))) for element in hall]):
         assert [lengths.count(m) for m in range(1, depth + 1)] == expected
         assert lengths == sorted(lengths)
-
-
-def sorted_letters(element) -> tuple[int, ...]:
-    return tuple(sorted(next(iter(expand(element)))))
-
-
-@pytest.mark.parametrize(("channels", "depth"), [(2, 7), (3, 5)])
-def test_lyndon_words_are_smaller_than_their_rotations(channels: int, depth: int):
-    smallest = [
-        word
-        for word in words_up_to(channels, depth)[1:]
-        if all(word < word[i:] + word[:i] for i in range(1, len(word)))
-    ]
-    assert lyndon_words(channels, depth) == smallest
+    for word in lyndon:
+        terms = expand(lyndon_bracket(word))
+        assert terms[word] == 1 and min(terms) == word
+    position = {element: i for i, element in enumerate(hall)}
+    assert len(position) == len(hall)
+    for element in hall:
+        if isinstance(element, tuple):
+            left, right = element
+            assert position[left] < position[right]
+            assert isinstance(right, int) or position[right[0]] <= position[left]
 
 
 @pytest.mark.parametrize(("channels", "depth"), [(2, 8), (3, 5)])
-def test_every_word_is_a_falling_product_of_lyndon_words(channels: int, depth: int):
+def test_lyndon_words_are_smaller_than_their_rotations_and_every_word_is_a_falling_product(channels: int, depth: int):
     """The theorem of Chen, Fox and Lyndon, and that this is the only such product."""
-    lyndon = set(lyndon_words(channels, depth))
+    listed, lyndon = words_up_to(channels, depth), lyndon_words(channels, depth)
+    rotations = {word: [word[i:] + word[:i] for i in range(1, len(word))] for word in listed[1:]}
+    assert lyndon == [word for word, others in rotations.items() if all(word < other for other in others)]
     seen = set()
-    for word in words_up_to(channels, depth):
-        factors = factorisation(word, lyndon)
+    for word in listed:
+        rest, factors = word, []
+        while rest:  # longest Lyndon prefixes, one after the other
+            factors.append(next(rest[:i] for i in range(len(rest), 0, -1) if rest[:i] in set(lyndon)))
+            rest = rest[len(factors[-1]) :]
         assert sum(factors, ()) == word and all(a >= b for a, b in itertools.pairwise(factors))
         seen.add(tuple(factors))
     falling = {
@@ -82,25 +75,6 @@ def test_every_word_is_a_falling_product_of_lyndon_words(channels: int, depth: i
         if sum(map(len, factors)) <= depth
     } if channels == 3 else seen  # fmt: skip
     assert seen == falling
-
-
-@pytest.mark.parametrize(("channels", "depth"), SIZES)
-def test_a_lyndon_bracket_is_its_word_plus_larger_ones(channels: int, depth: int):
-    for word in lyndon_words(channels, depth):
-        terms = expand(lyndon_bracket(word))
-        assert terms[word] == 1 and min(terms) == word
-
-
-@pytest.mark.parametrize(("channels", "depth"), SIZES)
-def test_hall_brackets_keep_halls_condition(channels: int, depth: int):
-    elements = hall_brackets(channels, depth)
-    position = {element: i for i, element in enumerate(elements)}
-    assert len(position) == len(elements)
-    for element in elements:
-        if isinstance(element, tuple):
-            left, right = element
-            assert position[left] < position[right]
-            assert isinstance(right, int) or position[right[0]] <= position[left]
 
 
 letters = st.integers(0, 2)
@@ -130,12 +104,6 @@ def test_the_change_of_basis_undoes_the_expansion(channels: int, depth: int, bas
     if basis == "lyndon":
         np.testing.assert_array_equal(change, np.tril(change))
         np.testing.assert_array_equal(np.diag(change), 1)
-
-
-def test_names():
-    names = ["time", "level", "flow"]
-    assert bracket_name((0, (1, 2)), names) == "[time, [level, flow]]"
-    assert bracket_name(2, names) == "flow"
 
 
 BASES: Any = ("lyndon", "hall")
@@ -201,27 +169,20 @@ def test_the_way_back_undoes_the_way(size, basis, length: int, seed: int):
     assert there_and_back.abs().max() < 1e-12
 
 
-def test_scales_of_channels_and_the_area():
-    x = paths(4, 9, 3, size=3.0)
+def test_coordinates_of_scaled_paths_of_any_depth_and_in_any_basis():
+    x = paths(5, 9, 3, size=3.0)
     theta = torch.tensor([2.0, 0.5, 3.0], dtype=torch.float64)
-    factors = torch.tensor([theta[list(word)].prod() for word in log_basis(3, 4, "words").words]).double()
-    torch.testing.assert_close(logsignature(x * theta, 4), logsignature(x, 4) * factors)
-    square = torch.tensor([[[0.0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]])
-    assert logsignature(square, 2).tolist() == [[0.0, 0.0, 1.0]]
-
-
-def test_depth_by_depth_the_coordinates_go_on():
-    x = paths(5, 8, 3)
+    factors = torch.tensor([theta[list(word)].prod() for word in log_basis(3, 5, "words").words]).double()
     deep = logsignature(x, 5)
+    torch.testing.assert_close(logsignature(x * theta, 5), deep * factors)
     for depth in range(1, 5):
         shallow = logsignature(x, depth)
         torch.testing.assert_close(deep[:, : shallow.shape[1]], shallow)
-
-
-def test_lyndon_and_words_agree_up_to_two_letters():
-    x = paths(5, 8, 4)
-    torch.testing.assert_close(logsignature(x, 2), logsignature(x, 2, basis="words"))
-    torch.testing.assert_close(logsignature(x, 2), logsignature(x, 2, basis="hall"))
+    for basis in ("words", "hall"):
+        torch.testing.assert_close(logsignature(x, 2), logsignature(x, 2, basis=basis))
+    square = torch.tensor([[[0.0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]])
+    assert logsignature(square, 2).tolist() == [[0.0, 0.0, 1.0]]
+    assert bracket_name((0, (1, 2)), ["time", "level", "flow"]) == "[time, [level, flow]]"
 
 
 @pytest.mark.parametrize(("channels", "depth"), [(3, 4), (5, 4), (2, 6), (8, 3)])
@@ -313,13 +274,10 @@ def test_a_result_depends_on_its_series_alone():
     lengths = (torch.arange(37) % 12) + 1
     together = logsignature(x, 4, lengths=lengths)
     assert torch.equal(logsignature(x, 4, lengths=lengths, n_jobs=2), together)
-    for i in (0, 5, 36):
-        torch.testing.assert_close(logsignature(x[i : i + 1, : lengths[i]], 4)[0], together[i], rtol=1e-13, atol=1e-15)
     ragged = [x[i, : lengths[i]] for i in range(len(x))]
     torch.testing.assert_close(logsignature(ragged, 4), together, rtol=1e-13, atol=1e-15)
-
-
-def test_an_empty_batch_and_a_single_point():
+    for i in (0, 5, 36):
+        torch.testing.assert_close(logsignature(ragged[i][None], 4)[0], together[i], rtol=1e-13, atol=1e-15)
     assert logsignature(torch.zeros(0, 5, 2), 3).shape == (0, 5)
     assert not logsignature(torch.ones(2, 1, 2), 3).any()
 
@@ -328,21 +286,20 @@ good = paths(3, 4, 2)
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("series", "settings", "message"),
     [
-        (lambda: logsignature(good, 0), "depth must be an integer of at least 1, got 0"),
-        (lambda: logsignature(good, 2.0), "depth must be an integer of at least 1, got 2.0"),
-        (lambda: logsignature(good, 40), "depth 40 with 2 channels has .* words of .* letters in all"),
-        (lambda: logsignature(good, 2, basis="shirshov"), "basis must be 'lyndon', 'hall' or 'words', got 'shirshov'"),
-        (lambda: logsignature_basis(2, 2, "tensor"), "basis must be 'lyndon', 'hall' or 'words', got 'tensor'"),
-        (lambda: logsignature(good[0], 2), r"\(n, length, channels\), got \(4, 2\)"),
-        (lambda: logsignature(good, 2, n_jobs=0), "n_jobs must be"),
-        (lambda: logsignature(good / 0, 2), "x is not finite"),
+        (good, {"depth": 0}, "depth must be an integer of at least 1, got 0"),
+        (good, {"depth": 2.0}, "depth must be an integer of at least 1, got 2.0"),
+        (good, {"depth": 40}, "depth 40 with 2 channels has .* words of .* letters in all"),
+        (good, {"basis": "shirshov"}, "basis must be 'lyndon', 'hall' or 'words', got 'shirshov'"),
+        (good[0], {}, r"\(n, length, channels\), got \(4, 2\)"),
+        (good, {"n_jobs": 0}, "n_jobs must be"),
+        (good / 0, {}, "x is not finite"),
     ],
 )
-def test_errors(call, message: str):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_errors(series, settings, message: str):
+    assert_refused(message, logsignature, series, **({"depth": 2} | settings))
+    assert_refused("basis must be 'lyndon', 'hall' or 'words', got 'tensor'", logsignature_basis, 2, 2, "tensor")
 
 
 def test_overflow_names_the_series():

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from helpers.lifted_paths import LIFTS, as_reference, lifts, paths, seeds
 from helpers.random_paths import generator, modest
+from helpers.refusals import assert_refused
 from siggpde import (
     signature_kernel,
     signature_kernel_diag,
@@ -114,15 +115,12 @@ def test_gram_matrices_are_positive_and_symmetric(name: str):
 def test_series_of_any_length_are_those_alone(seed: int, settings: dict[str, Any], shortest: int):
     x = paths(seed, 5, 9, 2)
     lengths = torch.randint(shortest, 10, (5,), generator=generator(seed))
-    padded = x.clone()
-    for row, length in zip(padded, lengths, strict=True):
-        row[length:] = float("nan")
-    alone = torch.cat(
-        [signature_kernel_diag(row[None, :length], **settings) for row, length in zip(x, lengths, strict=True)]
-    )
+    series = [row[None, :length] for row, length in zip(x, lengths, strict=True)]
+    padded = x.masked_fill((torch.arange(9) >= lengths[:, None])[:, :, None], math.nan)
+    alone = torch.cat([signature_kernel_diag(one, **settings) for one in series])
     assert torch.equal(signature_kernel_diag(padded, lengths=lengths, **settings), alone)
-    rows = [signature_kernel(row[None, :length], x[:2], **settings) for row, length in zip(x, lengths, strict=True)]
-    assert torch.equal(signature_kernel(padded, x[:2], lengths=lengths, **settings), torch.cat(rows))
+    rows = torch.cat([signature_kernel(one, x[:2], **settings) for one in series])
+    assert torch.equal(signature_kernel(padded, x[:2], lengths=lengths, **settings), rows)
 
 
 @modest
@@ -151,58 +149,50 @@ def test_a_wide_smooth_kernel_is_the_linear_one(name: str):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"static": "gauss"}, ValueError, "static must be one of"),
-        ({"static": None}, ValueError, "static must be one of"),
+        *(({"static": v}, ValueError, "static must be one of") for v in ("gauss", None)),
         ({"bandwidth": 2.0}, ValueError, "linear static kernel has no bandwidth"),
-        ({"static": "rbf", "bandwidth": 0.0}, ValueError, "bandwidth must be one positive"),
-        ({"static": "rbf", "bandwidth": float("nan")}, ValueError, "bandwidth must be one positive"),
+        *(
+            ({"static": "rbf", "bandwidth": v}, ValueError, "bandwidth must be one positive")
+            for v in (0.0, math.nan, torch.ones(2))
+        ),
         ({"static": "rbf", "bandwidth": "wide"}, TypeError, "bandwidth must be a number"),
-        ({"static": "rbf", "bandwidth": torch.ones(2)}, ValueError, "bandwidth must be one positive"),
         ({"static": "rbf", "amplitude": -1.0}, ValueError, "amplitude must be one positive"),
         ({"amplitude": math.inf}, ValueError, "amplitude must be one positive"),
+        *(
+            ({"static": "rbf", **wrong}, ValueError, "from 1e-30 to 1e30")
+            for wrong in ({"bandwidth": 1e-160}, {"bandwidth": 1e200}, {"amplitude": 1e100})
+        ),
         ({"static": "rbf", "alpha": 2.0}, ValueError, "alpha=2.0 is for static='rational_quadratic'"),
         ({"static": "rational_quadratic", "alpha": 0.0}, ValueError, "alpha must be a positive number"),
         ({"static": "rbf", "gradient": "variation"}, ValueError, "take 'adjoint'"),
+        ({"static": "rbf", "amplitude": 480.0, "bandwidth": 0.1}, OverflowError, "series 0 of x"),
     ],
 )
 def test_wrong_settings_say_what_is_wrong(settings: dict[str, Any], error: type[Exception], message: str):
     for function in (signature_kernel, signature_kernel_diag):
-        with pytest.raises(error, match=message):
-            function(paths(19, 2, 3, 1), **settings)
-
-
-def test_too_large_is_refused_and_named():
-    x = paths(20, 2, 3, 1)
-    with pytest.raises(OverflowError, match="series 0 of x"):
-        signature_kernel_diag(x, static="rbf", amplitude=480.0, bandwidth=0.1)
-    with pytest.raises(ValueError, match="not finite"):
-        signature_kernel_diag(torch.full((1, 3, 1), math.inf).double(), static="rbf")
+        assert_refused(message, function, paths(19, 2, 3, 1), **settings, error=error)
+        assert_refused("not finite", function, torch.full((1, 3, 1), math.inf).double(), static="rbf")
 
 
 @pytest.mark.parametrize("name", LIFTS)
 @pytest.mark.parametrize("amplitude", [0.7, 2.5])
 def test_gradcheck_in_points_bandwidth_and_amplitude(name: str, amplitude: float):
     x, y = paths(6, 3, 4, 2).requires_grad_(), paths(7, 2, 5, 2).requires_grad_()
-    width, height = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (1.3, amplitude))
+    parameters = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (1.3, amplitude)]
     alpha = {"alpha": 1.7} if name == "rational_quadratic" else {}
+    for function, points, options in (
+        (signature_kernel, (x, y), {"lengths": [4, 3, 1]}),
+        (signature_kernel, (x,), {}),
+        (signature_kernel_diag, (x,), {"lengths": [4, 2, 1]}),
+        (signature_kernel_diag, (x,), {"log": True}),
+    ):
+        settings = {"static": name, "tol": 1e-13, **alpha, **options}
 
-    def settings(h: Tensor, a: Tensor) -> dict[str, Any]:
-        return {"static": name, "bandwidth": h, "amplitude": a, "tol": 1e-13, **alpha}
+        def value(*inputs: Any, function: Any = function, settings: Any = settings) -> Tensor:
+            *points, width, height = inputs
+            return function(*points, bandwidth=width, amplitude=height, **settings)
 
-    def gram(x: Tensor, y: Tensor, h: Tensor, a: Tensor) -> Tensor:
-        return signature_kernel(x, y, lengths=[4, 3, 1], **settings(h, a))
-
-    def symmetric(x: Tensor, h: Tensor, a: Tensor) -> Tensor:
-        return signature_kernel(x, **settings(h, a))
-
-    def diagonal(x: Tensor, h: Tensor, a: Tensor) -> Tensor:
-        return signature_kernel_diag(x, lengths=[4, 2, 1], **settings(h, a))
-
-    def logarithm(x: Tensor, h: Tensor, a: Tensor) -> Tensor:
-        return signature_kernel_diag(x, log=True, **settings(h, a))
-
-    for function, points in ((gram, (x, y)), (symmetric, (x,)), (diagonal, (x,)), (logarithm, (x,))):
-        assert torch.autograd.gradcheck(function, (*points, width, height), rtol=1e-5, atol=1e-6)
+        assert torch.autograd.gradcheck(value, (*points, *parameters), rtol=1e-5, atol=1e-6)
 
 
 @modest
@@ -223,18 +213,14 @@ def test_gradients_are_those_of_the_reference(seed: int, settings: dict[str, Any
 
 def test_gradients_of_long_paths_whose_states_are_computed_again():
     x = (paths(8, 2, 700, 2).cumsum(1) * 0.02).requires_grad_()
-    y = paths(9, 2, 500, 2).cumsum(1) * 0.02
-    direction = paths(10, 2, 700, 2)
-    settings = {"static": "rbf", "bandwidth": 0.5, "tol": 1e-12}
-    functions = (
-        lambda z: signature_kernel(z, y, **settings).sum(),
-        lambda z: signature_kernel_diag(z, **settings).sum(),
-    )
-    for function in functions:
-        slope = float((torch.autograd.grad(function(x), x)[0] * direction).sum())
-        step = 1e-5
-        difference = float((function(x + step * direction) - function(x - step * direction)).detach()) / (2 * step)
-        assert slope == pytest.approx(difference, rel=1e-6)
+    y, direction, step = paths(9, 2, 500, 2).cumsum(1) * 0.02, paths(10, 2, 700, 2), 1e-5
+    for function, others in ((signature_kernel, (y,)), (signature_kernel_diag, ())):
+        value, high, low = (
+            function(x + move * direction, *others, static="rbf", bandwidth=0.5, tol=1e-12).sum()
+            for move in (0, step, -step)
+        )
+        slope = float((torch.autograd.grad(value, x)[0] * direction).sum())
+        assert slope == pytest.approx(float((high - low).detach()) / (2 * step), rel=1e-6)
 
 
 def test_scales_and_gradients_in_one_pass():
@@ -336,22 +322,11 @@ def test_offsets_of_channels_cost_no_digits():
         torch.testing.assert_close(*kernels, rtol=1e-4, atol=0)
 
 
-def test_padding_has_no_part_in_the_gradient_of_the_amplitude():
+def test_padding_and_idle_lanes_have_no_part_in_gradients_of_parameters():
     x = torch.tensor([[[0.0], [1.0], [math.nan]], [[0.0], [1.0], [2.0]]]).double()
+    amplitude, width = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (1.5, 1e20))
     for static in ("linear", "rbf"):
-        amplitude = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
-        signature_kernel_diag(x, lengths=[2, 3], static=static, amplitude=amplitude).sum().backward()
-        assert bool(torch.isfinite(amplitude.grad))
-
-
-def test_idle_lanes_do_not_meet_infinities():
-    x = line(0.0, 1.0, 3.0) * 1e20 + 1e25
-    width = torch.tensor(1e20, dtype=torch.float64, requires_grad=True)
-    k = signature_kernel(x, static="rbf", bandwidth=width, amplitude=3.0)
+        k = signature_kernel_diag(x, lengths=[2, 3], static=static, amplitude=amplitude)
+        assert bool(torch.isfinite(torch.autograd.grad(k.sum(), amplitude)[0]))
+    k = signature_kernel(line(0.0, 1.0, 3.0) * 1e20 + 1e25, static="rbf", bandwidth=width, amplitude=3.0)
     assert bool(torch.isfinite(torch.autograd.grad(k.sum(), width)[0]))
-
-
-@pytest.mark.parametrize("settings", [{"bandwidth": 1e-160}, {"bandwidth": 1e200}, {"amplitude": 1e100}])
-def test_parameters_out_of_range_are_refused(settings: dict[str, float]):
-    with pytest.raises(ValueError, match="from 1e-30 to 1e30"):
-        signature_kernel_diag(line(0.0, 1.0), static="rbf", **settings)

@@ -17,13 +17,21 @@ from numpy.lib.stride_tricks import as_strided
 from torch import Tensor
 
 from helpers.random_paths import make
-from helpers.strange_calls import Call, Outcome, outcome, raised_on_purpose, strange_call
+from helpers.refusals import assert_refused
+from helpers.strange_calls import (
+    KERNELS,
+    OPERATIONS,
+    Call,
+    Outcome,
+    by_operation,
+    outcome,
+    raised_on_purpose,
+    strange_call,
+)
 from siggpde import (
     signature,
     signature_kernel,
     signature_kernel_diag,
-    signature_kernel_diag_gradient,
-    signature_kernel_diag_scales,
 )
 from siggpde.numerics import reference
 from siggpde.numerics.core import core
@@ -143,14 +151,7 @@ def size(call: Call, wanted: Tensor) -> float:
     return max(largest, norms**0.5)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "gram": signature_kernel,
-    "diagonal": signature_kernel_diag,
-    "points": signature_kernel_diag_gradient,
-    "scales": lambda x, **settings: signature_kernel_diag_scales(x, [1.0, 1.0], **settings),
-}
-OPERATIONS = KERNELS | {"signature": lambda x, **settings: signature(x, 2, **settings)}
-operations = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+operations = by_operation(OPERATIONS)
 
 
 def plain() -> Tensor:
@@ -164,17 +165,15 @@ def first(result: Any) -> Tensor:
 @pytest.mark.parametrize("depth", [1.0, True, "1", [1], (), torch.tensor(1), np.float64(1), np.True_, 1j, float("nan")])
 def test_a_depth_that_only_equals_an_integer_is_refused_even_after_that_integer(depth: Any):
     signature(plain(), 1)
-    with pytest.raises(ValueError, match="depth must be an integer, got "):
-        signature(plain(), depth)
-    with pytest.raises(ValueError, match="depth must be an integer, got "):
-        signature(plain(), depth=depth, n_jobs=2)
+    for n_jobs in (None, 2):
+        assert_refused("depth must be an integer, got ", signature, plain(), depth, n_jobs=n_jobs)
 
 
 @pytest.mark.parametrize("letter", [0.5, "0", None, [0], (0,), {}, float("nan"), float("inf"), 1j, torch.zeros(2)])
 def test_a_letter_that_is_no_integer_is_refused(letter: Any):
     signature(plain(), words=[(0, 1)])
-    with pytest.raises(ValueError, match=r"a word is a tuple of integers such as \(0, 1\), got "):
-        signature(plain(), words=[(letter, 1)])
+    message = r"a word is a tuple of integers such as \(0, 1\), got "
+    assert_refused(message, signature, plain(), words=[(letter, 1)])
 
 
 @pytest.mark.parametrize("first_call", [True, False])
@@ -202,26 +201,18 @@ def test_integers_of_every_kind_are_integers():
 @pytest.mark.parametrize("log", ["x", None, 1, 0.0, [True], torch.tensor(True)])
 def test_log_is_true_or_false(log: Any):
     for name in ("diagonal", "points", "scales"):
-        with pytest.raises(ValueError, match="log must be True or False, got "):
-            KERNELS[name](plain(), log=log)
+        assert_refused("log must be True or False, got ", KERNELS[name], plain(), log=log)
 
 
 @operations
-def test_any_number_of_threads(operation: Callable[..., Any]):
-    wanted = first(operation(plain(), n_jobs=1))
+def test_any_number_of_threads_and_lengths_of_any_kind(operation: Callable[..., Any]):
+    wanted = first(operation(plain(), lengths=[5, 1, 3], n_jobs=1))
+    backwards = np.array([3, 1, 5])[::-1]
+    integers = [backwards.astype(dtype) for dtype in (np.int8, np.uint16, np.uint64, ">i4")]
+    for lengths in (*integers, backwards, torch.tensor([5, 0, 1, 0, 3])[::2], (5, np.int64(1), 3)):
+        assert torch.equal(first(operation(plain(), lengths=lengths)), wanted)
     for count in (3, 1025, 2**31, 10**30):
-        assert torch.equal(first(operation(plain(), n_jobs=count)), wanted)
-
-
-@operations
-def test_lengths_of_any_kind(operation: Callable[..., Any]):
-    wanted = first(operation(plain(), lengths=[5, 1, 3]))
-    reversed_view = np.array([3, 1, 5])[::-1]
-    for dtype in (np.int8, np.uint16, np.uint64, ">i4"):
-        assert torch.equal(first(operation(plain(), lengths=reversed_view.astype(dtype))), wanted)
-    assert torch.equal(first(operation(plain(), lengths=reversed_view)), wanted)
-    assert torch.equal(first(operation(plain(), lengths=torch.tensor([5, 0, 1, 0, 3])[::2])), wanted)
-    assert torch.equal(first(operation(plain(), lengths=(5, np.int64(1), 3))), wanted)
+        assert torch.equal(first(operation(plain(), lengths=[5, 1, 3], n_jobs=count)), wanted)
 
 
 @operations
@@ -229,18 +220,16 @@ def test_lengths_of_any_kind(operation: Callable[..., Any]):
 def test_arrays_with_any_strides(operation: Callable[..., Any], n: int):
     x = plain()[:n].numpy()
     wanted = first(operation(torch.from_numpy(x)))
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    strided = torch.empty(5, 2, 2 * n, dtype=torch.float64)[..., ::2].permute(2, 0, 1).copy_(torch.from_numpy(x))
+    equal = [np.asfortranarray(x), x.astype(">f8"), np.broadcast_to(x, x.shape), strided, frozen]
     for axis in range(3):
         turned = np.flip(np.flip(x, axis).copy(), axis)
         assert turned.strides[axis] < 0
-        assert torch.equal(first(operation(turned)), wanted)
-        assert torch.equal(first(operation([one[::-1][::-1] for one in turned])), wanted)
-    for array in (np.asfortranarray(x), x.astype(">f8"), np.broadcast_to(x, x.shape)):
-        assert torch.equal(first(operation(array)), wanted)
-    strided = torch.empty(5, 2, 2 * n, dtype=torch.float64)[..., ::2].permute(2, 0, 1)
-    assert torch.equal(first(operation(strided.copy_(torch.from_numpy(x)))), wanted)
+        equal += [turned, [one[::-1][::-1] for one in turned]]
+    for series in equal:
+        assert torch.equal(first(operation(series)), wanted)
     assert first(operation(x.astype(np.float32))).dtype == torch.float32
     odd = as_strided(x[:1], strides=(3, *x.strides[1:]))  # the stride of an axis of one entry may be anything
     assert torch.equal(first(operation(odd)), first(operation(torch.from_numpy(x[:1].copy()))))
-    frozen = x.copy()
-    frozen.flags.writeable = False
-    assert torch.equal(first(operation(frozen)), wanted)

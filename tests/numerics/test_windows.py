@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from helpers import window_oracle
 from helpers.random_paths import few, make, modest
+from helpers.refusals import assert_refused
 from siggpde.numerics import native, reference
 from siggpde.numerics.core import core
 from siggpde.numerics.windows import (
@@ -70,14 +72,13 @@ def cases(draw: st.DrawFn, most: int = 40, longest: int = 60):
     return view, x, lengths, numbers
 
 
+exact = partial(torch.tensor, dtype=torch.float64)
+
+
 def padded_with_nan(x: Tensor, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return x
     return torch.where((torch.arange(x.shape[1]) < lengths[:, None])[:, :, None], x, float("nan"))
-
-
-def exact(numbers) -> Tensor:
-    return torch.tensor(numbers, dtype=torch.float64)
 
 
 def pool_by(backend, x, lengths, view, numbers):
@@ -234,28 +235,25 @@ def test_very_large_series():
 def test_errors_name_the_culprit():
     view = WindowView(2, ((0, 1),), 4, 2)
     numbers = {"path_scales": torch.ones(1), "thresholds": torch.zeros(1, view.columns)}
-    x = torch.zeros(3, 10, 2)
-    x[1, 5, 1] = float("nan")
-    with pytest.raises(ValueError, match="series 1, at time index 5, channel 1"):
-        pool_windows(x, view, **numbers)
-    pool_windows(x, view, **numbers, lengths=[10, 5, 10])
-    x = torch.zeros(3, 10, 2)
-    with pytest.raises(ValueError, match="view is of series with 2 channels, but x has 3"):
-        pool_windows(torch.zeros(3, 10, 3), view, **numbers)
-    with pytest.raises(ValueError, match=r"path_scales must have shape \(1,\), got \(2,\)"):
-        pool_windows(x, view, **(numbers | {"path_scales": torch.ones(2)}))
-    with pytest.raises(ValueError, match="thresholds must have shape"):
-        pool_windows(x, view, **(numbers | {"thresholds": torch.ones(2)}))
-    with pytest.raises(ValueError, match="lift_scale must be positive, got 0"):
-        pool_windows(x, view, **numbers, lift_scale=torch.zeros(2))
-    one = torch.ones(1, dtype=torch.int64)
-    with pytest.raises(ValueError, match=r"windows\[0\] is 7, but series 1 has 7 windows"):
-        window_signatures(x, view, one, 7 * one, path_scales=torch.ones(1))
-    with pytest.raises(ValueError, match="series must be from 0 to 2, got 3 to 3"):
-        window_path_lengths(x, view, 3 * one, one)
+    bad, x, one = torch.zeros(3, 10, 2), torch.zeros(3, 10, 2), torch.ones(1, dtype=torch.int64)
+    bad[1, 5, 1] = float("nan")
+    pool_windows(bad, view, **numbers, lengths=[10, 5, 10])
+    for series, wrong, message in (
+        (bad, {}, "series 1, at time index 5, channel 1"),
+        (torch.zeros(3, 10, 3), {}, "view is of series with 2 channels, but x has 3"),
+        (x, {"path_scales": torch.ones(2)}, r"path_scales must have shape \(1,\), got \(2,\)"),
+        (x, {"thresholds": torch.ones(2)}, "thresholds must have shape"),
+        (x, {"lift_scale": torch.zeros(2)}, "lift_scale must be positive, got 0"),
+    ):
+        assert_refused(message, pool_windows, series, view, **(numbers | wrong))
+    message = r"windows\[0\] is 7, but series 1 has 7 windows"
+    assert_refused(message, window_signatures, x, view, one, 7 * one, path_scales=torch.ones(1))
+    assert_refused("series must be from 0 to 2, got 3 to 3", window_path_lengths, x, view, 3 * one, one)
+    message = r"shape \(m, M\) with m at least 1, got \(0, 3\)"
+    assert_refused(message, separating_thresholds, torch.zeros(0, 3), 2, distinct=1e-10, clearance=1e-6)
     for wrong in ({"lift": "log"}, {"points": 1}, {"depth": 9}, {"groups": ()}, {"groups": ((2,),)}, {"smoothing": 0}):
-        with pytest.raises(ValueError, match=r"must be|has channel 2"):
-            WindowView(**({"channels": 2, "groups": ((0,),), "points": 4, "depth": 2} | wrong))
+        settings = {"channels": 2, "groups": ((0,),), "points": 4, "depth": 2} | wrong
+        assert_refused(r"must be|has channel 2", WindowView, **settings)
 
 
 def plain_thresholds(column: list[float], count: int, distinct: float, clearance: float) -> list[float]:
@@ -303,8 +301,3 @@ def test_roundings_and_the_order_of_values_move_none_across(m, count, seed):
     again = separating_thresholds(rounded[torch.randperm(m, generator=random)], count, distinct=1e-10, clearance=1e-6)
     torch.testing.assert_close(again, thresholds, rtol=0, atol=1e-12)
     assert torch.equal(rounded[:, None] > again, values[:, None] > thresholds)
-
-
-def test_errors():
-    with pytest.raises(ValueError, match=r"shape \(m, M\) with m at least 1, got \(0, 3\)"):
-        separating_thresholds(torch.zeros(0, 3), 2, distinct=1e-10, clearance=1e-6)

@@ -17,6 +17,8 @@ def test_words_come_by_length_then_alphabet():
     assert words(2, 8) == [(), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1), (0, 0, 0)]
     assert words(1, 4) == [(), (0,), (0, 0), (0, 0, 0)]
     assert words(3, 1) == [()]
+    names = word_names([(0, 1, 0), (), (1,)], ["moisture", "humidity"])
+    assert names == ["moisture–humidity–moisture", "1", "humidity"]
 
 
 @given(channels=st.integers(1, 6), count=st.integers(1, 200))
@@ -35,28 +37,14 @@ def test_words_up_to_has_every_word_once(channels, depth):
     assert count_up_to(channels, depth) == len(expected)
 
 
-@given(some_words)
-def test_letter_counts_count(listed):
+@given(some_words, st.randoms())
+def test_letter_counts_count_and_closures_are_the_smallest_with_parents_at_the_prefix(listed, random):
     counts = letter_counts(listed, 4)
     assert counts.dtype == torch.int64 and counts.shape == (len(listed), 4)
     assert counts.tolist() == [[word.count(letter) for letter in range(4)] for word in listed]
-
-
-def test_names():
-    names = word_names([(0, 1, 0), (), (1,)], ["moisture", "humidity"])
-    assert names == ["moisture–humidity–moisture", "1", "humidity"]
-
-
-@given(some_words)
-def test_closure_is_the_smallest_prefix_closed_list(listed):
     closure = prefix_closure(listed)
     prefixes = {word[:k] for word in [*listed, ()] for k in range(len(word) + 1)}
     assert closure == sorted(prefixes, key=lambda word: (len(word), word))
-
-
-@given(some_words, st.randoms())
-def test_parents_point_at_the_prefix_in_any_order(listed, random):
-    closure = prefix_closure(listed)
     random.shuffle(closure)
     for word, parent in zip(closure, parents(closure).tolist(), strict=True):
         assert parent == -1 if word == () else closure[parent] == word[:-1]
