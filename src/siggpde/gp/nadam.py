@@ -1,6 +1,7 @@
 """Nadam, the optimiser of the paper, and the exact gradient of a minibatch ELBO in q(u), by hand.
 
-`q_gradient` and `Nadam.step` are the oracle of `q_step`, which moves one class after the other in the native core.
+`q_gradient` and `Nadam.step` are the oracle of `q_step`, which moves one class after the other in the native core while
+its gradient is in the cache. With several ranks the sums go in one message, and steps are the oracle's.
 """
 
 from __future__ import annotations
