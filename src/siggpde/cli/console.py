@@ -182,7 +182,6 @@ def check_output_file(output: Path | None, force: bool, suffixes: Sequence[str],
 
 
 def write_bytes(output: Path, content: bytes) -> None:
-    """Writes a file atomically."""
     with atomic_write(output) as file:
         file.write(content)
 

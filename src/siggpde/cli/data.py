@@ -54,7 +54,7 @@ def read_series(
     training: bool = False,
     ranks: Ranks = ALONE,
 ) -> SeriesData:
-    """Reads the series of DATA, with `ranks` only those of this rank; `part` is "train" or "test" where --part is not
+    """Reads the series of DATA, with `ranks` only those of this rank; `part` is "train" or "test", unless --part is
     given.
 
     `remembered` are the options of the fit; without `labels` the target may be missing; `training` reads groups and

@@ -99,7 +99,6 @@ def _metrics(estimator: Any, data: str, series: SeriesData) -> dict[str, Any]:
 
 
 def _tables(metrics: dict[str, Any]) -> list[Table]:
-    """Returns the metrics as tables."""
     title = f"{metrics['model']} on {metrics['data']}"
     if metrics["task"] == "regression":
         return _regression_tables(title, metrics)

@@ -247,7 +247,6 @@ def _signed(value: float) -> str:
 
 
 def _importance_tables(values: dict[str, Any]) -> list[Table]:
-    """Returns the values of `Importances` as tables."""
     classes = values["classes"]
     title = f"{values['model']} on {values['series']} series of {values['data']}"
     shown = classes if len(classes) <= _SIDE_BY_SIDE else []

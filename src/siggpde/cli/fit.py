@@ -214,7 +214,6 @@ def _fit(
 
 
 def _tables(summary: dict[str, Any]) -> list[Table]:
-    """Returns the summary of a fit as tables."""
     rows: list[tuple[str, Any]] = [
         ("data", summary["data"]),
         *model_rows(summary),
@@ -300,7 +299,6 @@ class Checkpoint:
         return Checkpoint(output.with_name(output.name + _SUFFIX))
 
     def exists(self) -> bool:
-        """Returns whether there is a checkpoint to resume from."""
         return any(path.suffix == ".pt" for path in self._files())
 
     @contextmanager

@@ -106,7 +106,6 @@ def _members(facts: ModelFacts) -> list[dict[str, Any]]:
 
 
 def _model_tables(summary: dict[str, Any], title: str) -> list[Table]:
-    """Returns the summary of a model as tables."""
     rows = model_rows(summary)
     if summary["reading"]:
         rows.append(("read with", " ".join(options.as_arguments(summary["reading"]))))

@@ -113,10 +113,8 @@ def paper_likelihood(settings: FitSettings, classes: int | None) -> Likelihood:
 
 @torch.no_grad()
 def starting_scales(paths: SeriesBatch, shard: Shard) -> Tensor:
-    """Scales theta (channels,) that training starts from: 1 / sqrt(2 d) for d channels of unit spread.
-
-    They are lowered until k(X, X), which grows exponentially in the length of a path, is at most e^10 for 200 series.
-    """
+    """Scales theta (channels,) that training starts from: 1 / sqrt(2 d) for d channels of unit spread, lowered until
+    k(X, X), which grows exponentially in the length of a path, is at most e^10 for each of up to 200 series."""
     channels = paths.channels
     theta = torch.full((channels,), (2 * channels) ** -0.5, dtype=torch.float64)
     rows = torch.arange(0, shard.total, max(1, -(-shard.total // _SERIES_FOR_SCALES)))
@@ -189,7 +187,6 @@ class PaperModel(Committee):
         return self
 
     def paths(self, batch: SeriesBatch) -> SeriesBatch:
-        """Returns the paths of the series, as the model takes them."""
         return self.transform.paths(batch)
 
     @torch.no_grad()

@@ -38,9 +38,8 @@ _NUMBERS = ("prediction", "std", "lower", "upper")  # of a regression
 def prediction_table(
     estimator: Predictor, data: SeriesData, level: float = 0.9, on_error: OnError = "fail", reasons: bool = False
 ) -> pl.DataFrame:
-    """Predictions with one row a series: id, prediction, then a probability a class, or std, lower and upper at
-    `level`; `novelty`, the p-value, unless the model is too old; and with `reasons` `unlike`, the reasons of
-    `unlike_in`.
+    """Predictions with one row a series: id, prediction, a probability a class, or std, lower and upper at `level`; the
+    p-value `novelty`, unless the model is too old; with `reasons` a column `unlike`, see `unlike_in`.
 
     With on_error="skip" a series that cannot be predicted has empty cells and the reason in a last column `error`; with
     "fail" it raises an error with its id.

@@ -1,5 +1,4 @@
-"""Series of a mapped ``.npy`` file, or of the rows of a ``.parquet`` file, block by block, for files larger than
-memory.
+"""Series of a mapped ``.npy`` file, or of the rows of a ``.parquet`` file, in blocks for files larger than memory.
 
 Any block can be read without those before it.
 """

@@ -40,8 +40,6 @@ class DataFile(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """The content of a manifest."""
-
     metadata: dict[str, Any]
     files: list[DataFile]
     versions: dict[str, str]

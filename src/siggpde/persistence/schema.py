@@ -3,7 +3,8 @@
 A schema is
 
 - a type, `str` or `bool`; None for null; a set of strings for one of them; a tuple for a list with a value for each;
-- a dictionary for one with these fields and no others: a key is one name or several, and "counts?" may be missing;
+- a dictionary for one with these fields and no others, such as `{"noise amplitude": number(0), "counts?": ...}`: a key
+  is one name or several with the same schema, and a field whose name ends with "?" may be missing;
 - a function that raises a `SchemaError` for a value at a place.
 
 Names in `array`, `list_of` and `integer` are those of sizes: wherever a name occurs, the size has to be the same, or if

@@ -58,8 +58,7 @@ def fitted(names: list[str], largest: float, width: float, tall: float) -> tuple
 
 
 def lines_of(name: str, most: int) -> list[str]:
-    """A name in few lines of about the same length, broken at spaces and after dashes, in pieces only if longer than a
-    line.
+    """A name in few lines of about the same length, broken at spaces and after dashes; within pieces only if need be.
 
     Examples
     --------

@@ -149,11 +149,10 @@ def legend_above(
     whole: int = 0,
     margin: float = _MARGIN,
 ) -> None:
-    """The legend above the plot, from `above`, 1 being the top of the axes, in as many columns as its width has room
-    for.
+    """The legend above the plot, from `above`, 1 being the top of the axes, in as many columns as there is room for.
 
     `handle` is the length of handles in letters, `markers` scales those of the plot, `margin` are points at the left.
-    Too high a legend has smaller letters, and texts are cut but for the last `whole`.
+    A legend that is too high has smaller letters, and its texts are cut but for the last `whole`.
     """
     handles, texts = ax.get_legend_handles_labels()
     size, columns = letters(ax) - 0.5, 1

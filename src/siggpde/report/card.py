@@ -188,7 +188,6 @@ def model_card(estimator: Any, path: str | os.PathLike[str]) -> str:
 
 
 def as_markdown(blocks: Iterable[Block]) -> str:
-    """Returns the blocks of a card in Markdown."""
     parts = []
     for kind, content, text_column in blocks:
         if kind == "facts":

@@ -67,7 +67,6 @@ class ClassJudgement:
 
     @property
     def most_frequent(self) -> float:
-        """The share of the most frequent class."""
         return float(np.bincount(self.truth).max() / len(self.truth))
 
     @property
@@ -120,7 +119,6 @@ class NumberJudgement:
 
     @property
     def rmse(self) -> float:
-        """The root of the mean squared error."""
         return float(np.sqrt(np.square(self.mean - self.y).mean()))
 
     def at(self, levels: np.ndarray | tuple[float, ...]) -> np.ndarray:

@@ -43,7 +43,6 @@ _DOUBT = 0.05
 
 
 def page(content: Content) -> str:
-    """Returns the report as HTML."""
     from siggpde.report import figures  # noqa: PLC0415 - the card in notebooks needs none
 
     measured = metrics(content.judgement, content.seed)

@@ -34,8 +34,7 @@ class Interval:
     last: int
 
     def points(self, counts: Tensor) -> tuple[Tensor, Tensor]:
-        """The first and the last point, (n,) each, in series of `counts` points (n,): at least two points where there
-        are two.
+        """The first and the last point, (n,) each, in series of `counts` points (n,), which differ where there are two.
 
         Examples
         --------

@@ -98,8 +98,7 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Holds an exclusive lock on a file, which is created if missing, or on an existing folder; a dying process frees
-    it.
+    """Holds an exclusive lock on a file, which is created if missing, or on a folder; a dying process frees it.
 
     Others, also threads of this process, wait; `on_wait` is called before this one waits, and may raise an error
     instead. Without locks (no POSIX system, some network drives) nothing is locked: writers must be safe by themselves.

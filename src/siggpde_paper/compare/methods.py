@@ -216,8 +216,7 @@ def _mean_log_probability(model: Any, table: np.ndarray, y: np.ndarray) -> float
 class FeatureClassifier:
     """Features, a head, and probabilities by the temperature `link_`, fitted to the head's out-of-fold scores.
 
-    Series are brought to the length of the longest training series; `calibration_seconds_` are CPU seconds of the
-    folds.
+    Series are brought to the length of the longest training series. `calibration_seconds_` are those of the folds.
     """
 
     def __init__(self, features: Features, head: type[Head], seed: int, time_channel: int | None = None) -> None:

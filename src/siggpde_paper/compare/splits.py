@@ -113,11 +113,10 @@ def shares(counts: np.ndarray, total: int, least: int) -> np.ndarray:
 def cross_validation(
     y: np.ndarray, folds: int, seed: int, *, stratify: bool, groups: np.ndarray | None = None
 ) -> list[Split]:
-    """Splits, each of which judges one fold and learns from the others; series of one of the `groups` (n,) stay
-    together.
+    """Splits, each of which judges one fold and learns from the others; series of one of the `groups` (n,) stay in one.
 
     With `stratify` classes are dealt out evenly; a class with one series is always learned from, and series of a class
-    that only the judged fold has are not judged, so that no method is asked for a class that it has never seen.
+    that only the judged fold has are not judged, so that no method is asked for a class it has never seen.
     """
     if groups is not None:
         return _folds_of_groups(y, folds, seed, stratify, groups)

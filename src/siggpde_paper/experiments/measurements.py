@@ -254,7 +254,6 @@ def _status(field: str) -> float:
 
 
 def part_times(method: str, size: Size, min_seconds: float) -> dict[str, float]:
-    """CPU seconds of every part of a method."""
     with limited(1):
         return {part: cpu_seconds(call, min_seconds) for part, call in parts_of(method, size).items()} | load_average()
 

@@ -91,7 +91,6 @@ def _candidates(name: str) -> Iterator[Path]:
 
 
 def split_sizes(data: Dataset) -> list[int]:
-    """Numbers of training and test series."""
     return [len(data.y_train), len(data.y_test)]
 
 
@@ -251,7 +250,6 @@ def _kernel_scales(model: AnyGP) -> dict[str, Any]:
 
 @torch.no_grad()
 def test_figures(model: AnyGP, x: Tensor, y: Tensor) -> dict[str, float]:
-    """Accuracy in per cent and NLPP."""
     mean, variance = model.predict_f(x, chunk=_CHUNK)
     likelihood = model.likelihood
     right = likelihood.predict(mean, variance).argmax(dim=1) == y
@@ -288,8 +286,8 @@ _BETA1, _BETA2 = 0.9, 0.999
 
 @dataclass(frozen=True)
 class AuthorsSchedule(PaperSchedule):
-    """The paper's phases with the training of the authors' code: the objective is the ELBO minus `l1` sum |m|, by
-    TensorFlow's Nadam, and the validation NLPP is watched in phase 1 too. Without `last` there is no third phase."""
+    """The paper's phases as the authors' code has them: the objective is the ELBO minus `l1` sum |m|, and Nadam is
+    TensorFlow's. Without `last` there is no third phase."""
 
     evaluate_every: int = 100
     l1: float = 1.0
@@ -324,7 +322,7 @@ class AuthorsNadam(Nadam):
 
 
 class AuthorsPhase(NadamPhase):
-    """A phase of `AuthorsSchedule`."""
+    """A phase of `AuthorsSchedule`; phase 2 keeps a state only if its NLPP is below all those seen in phase 1."""
 
     def begin(self, trainer: Trainer) -> None:
         super().begin(trainer)

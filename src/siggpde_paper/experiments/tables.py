@@ -77,7 +77,6 @@ def times_cell(record: Record | None) -> str:
 
 
 def subplots(rows: int, columns: int, size: tuple[float, float], **settings: Any) -> tuple[Any, Any]:
-    """A figure of a size in inches, and its axes (rows, columns)."""
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 
     return pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **settings)
@@ -107,7 +106,6 @@ def named(text: str, config: dict[str, Any]) -> str:
 
 
 def notes_list(config: dict[str, Any]) -> str:
-    """The notes of the settings as a list."""
     return "\n".join(f"- {named(note, config)}" for note in config.get("notes", []))
 
 

@@ -25,11 +25,10 @@ from siggpde.series import SeriesBatch
 
 
 def scale_gradient(x: Tensor, theta: Tensor, refine: int) -> Tensor:
-    """dk/dlog theta (n, d) of k(theta X, theta X) for x (n, length, d) by Algorithm 2 of the paper as its authors' code
-    has it.
+    """dk/dlog theta (n, d) of k(theta X, theta X) for x (n, length, d), by Algorithm 2 of the paper's authors.
 
-    dk/drho_ij is U(s_i, t_j) V(s_{i+1}, t_{j+1}), of opposite corners, in the cells of refinement `refine`: first
-    order. With rho_ij = sum_c theta_c² dx_i^c dx_j^c, dk/dlog theta_c = 2 sum_ij dk/drho_ij theta_c² dx_i^c dx_j^c.
+    dk/drho_ij of a cell is U(s_i, t_j) V(s_{i+1}, t_{j+1}), of first order in its width, with V of the reversed path;
+    rho_ij = sum_c theta_c² dx_i^c dx_j^c, so that dk/dlog theta_c = 2 sum_ij dk/drho_ij theta_c² dx_i^c dx_j^c.
     """
     scheme = scheme_of(refine)
     dx = split_path(x * theta, None, scheme)

@@ -125,9 +125,8 @@ class Forecasts(NamedTuple):
 def scores(forecasts: Forecasts, counts: np.ndarray | None = None, days: np.ndarray | None = None) -> np.ndarray:
     """Accuracy, NLPP, AUC and Brier score of each bootstrap sample, (samples, 4).
 
-    Sample s has day days[k] of the `days` (D,) counts[s, k] times; by default there is one sample, with all days once.
-    The Brier score is half of that in `siggpde.metrics`. The AUC is NaN where all windows of a sample are wet, or all
-    are dry.
+    Sample s has day days[k] of the `days` (D,) counts[s, k] times; by default one sample has all days once. The Brier
+    score is half of that in `siggpde.metrics`; the AUC is NaN where all windows of a sample are wet, or all are dry.
     """
     if not forecasts.wet.any() or forecasts.wet.all():
         raise ValueError("all windows are wet, or all are dry; a score needs both kinds")
@@ -166,8 +165,6 @@ def _areas(forecasts: Forecasts, counts: np.ndarray, day_index: np.ndarray) -> n
 
 
 class Estimate(NamedTuple):
-    """A value with the ends of its interval."""
-
     value: float
     low: float
     high: float

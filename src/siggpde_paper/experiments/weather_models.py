@@ -69,9 +69,9 @@ class Station:
 class Windows:
     """n windows of one station: window i is rows start[i] to start[i] + length - 1 of its `readings` (rows, channels).
 
-    `minutes` (n,) is the stamp of the last reading, `rain` (n,) the mm in the time ahead, `wet` (n,) whether that is
-    above the threshold; `crossing` and `missing` count dropped windows. Channels at `cumulated` are sums since the
-    window began.
+    `minutes` (n,) is the stamp of the last reading, `rain` (n,) the mm in the time ahead, `wet` (n,) whether they are
+    above the threshold; `crossing` and `missing` count dropped windows. Channels at `cumulated` are sums within the
+    window.
     """
 
     readings: np.ndarray
@@ -101,7 +101,6 @@ class Windows:
         return series
 
     def take(self, rows: np.ndarray) -> Windows:
-        """The windows of a mask, or with these indices."""
         columns = {name: getattr(self, name)[rows] for name in ("start", "minutes", "rain", "wet")}
         return replace(self, **columns)
 
@@ -260,11 +259,10 @@ def _log_ratio(probabilities: np.ndarray) -> np.ndarray:
 
 
 def as_paths(x: np.ndarray, train: np.ndarray, by_series: bool, time: bool = True) -> Tensor:
-    """Windows x (n, channels, length) as paths (n, length, 1 + channels), time first, or without `time` the channels
-    only.
+    """Windows x (n, channels, length) as paths (n, length, 1 + channels), time first; without `time` only channels.
 
-    Mean 0 and spread 1 are, with `by_series`, those of every channel of every window, which takes away the size of the
-    changes too; else those of every channel over all training windows.
+    With `by_series` every channel of every window has mean 0 and spread 1, which takes away the size of the changes
+    too; else mean and spread are those of every channel over all training windows.
     """
     paths, others = (torch.from_numpy(np.ascontiguousarray(z.swapaxes(1, 2))) for z in (x, train))
     if time:

@@ -127,8 +127,7 @@ _CELLS = 2**17  # numbers of a tile: larger ones do not fit the cache, smaller o
 
 
 class TruncatedKernel(PathKernel):
-    """GPSig's covariance function: sigma² sum_m v_m k_m(theta X, theta Y) over levels m = 0 .. `level`, with learned
-    v_m.
+    """GPSig's covariance function sigma² sum_m v_m k_m(theta X, theta Y) over levels m = 0 .. `level`; v_m are learned.
 
     Levels come from a static kernel on points, "linear" or "rbf", in which no time occurs more than `order` times
     (`level` times by default, which makes them the levels of the signature kernel of the lifted series).
@@ -136,7 +135,7 @@ class TruncatedKernel(PathKernel):
     `method="explicit"` takes inner products of truncated signatures (linear static kernel, full order), `"recursion"`
     never does, and `"auto"` does for at most 2000 words. `"core"`, and `"auto"` where it is not explicit, is the
     recursion by the native core for what it has (pairs of series for two to five levels of full order, inducing tensors
-    of the linear kernel).
+    of the linear kernel), and torch for the rest.
 
     Examples
     --------
