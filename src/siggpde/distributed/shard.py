@@ -12,7 +12,14 @@ from siggpde.distributed.ranks import Ranks
 
 
 class Shard:
-    """The rows of this rank: `first` up to `first + size` of `total`, also as the slice `rows`."""
+    """The rows of this rank: `first` up to `first + size` of `total`, also as the slice `rows`.
+
+    Examples
+    --------
+    >>> shard = Shard(Ranks(), 5)
+    >>> shard.select(torch.tensor([4, 0]))
+    tensor([4, 0])
+    """
 
     def __init__(self, ranks: Ranks, size: int) -> None:
         sizes = ranks.all_gather_sizes(size)
