@@ -34,8 +34,7 @@ def record_of(committee: object) -> LeftOutRecord:
 def prediction_sets(
     committee: ViewCommittee, batch: SeriesBatch, level: float, *, by_class: bool = False, allow_empty: bool = False
 ) -> Tensor:
-    """Returns which classes are in the sets of m series, (m, classes) of bools; the most probable one always is, unless
-    `allow_empty`."""
+    """Returns which classes are in the sets of m series, (m, classes) of bools; `allow_empty` may leave out all."""
     record, link = record_of(committee), committee.link
     assert link is not None
     jackknife, folds = Jackknife(committee, record), scored_folds(committee, record, allow_empty)

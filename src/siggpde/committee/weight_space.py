@@ -154,9 +154,8 @@ def _reduced(
 
 
 def _missing(member: Member, gram: Tensor, root: Tensor, complete: bool) -> Tensor:
-    """Returns how much of the variance (m,) of series like the landmarks the directions that are not kept would
-    explain, by cross-validation where all training series are landmarks, which a regression knows better than new
-    ones."""
+    """Returns how much of the variance (m,) of series like the landmarks the directions left out would explain, by
+    cross-validation where all training series are landmarks, which a regression knows better than new series."""
     regression, count = member.regression, root.shape[1]
     if count == regression.root.shape[1]:
         return torch.zeros_like(gram[:, 0])

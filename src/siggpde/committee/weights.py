@@ -1,5 +1,4 @@
-"""Weights of members, and left-out predictions that had no part in choosing them (docs/design.md, Weights and
-Nesting)."""
+"""Weights of members, and left-out predictions that had no part in choosing them (docs/design.md, Weights)."""
 
 from __future__ import annotations
 

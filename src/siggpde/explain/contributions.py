@@ -69,8 +69,7 @@ def explain_series(
         How many contributions and interactions are listed.
     background
         Some training series. With them a word contributes by the difference of its feature from the mean over them,
-        which
-        becomes part of the constant: words equally large for all series do not hide those that make this one different.
+        part of the constant: words equally large for all series do not hide those that make this one different.
     walks
         With these, explanations also say what every segment and channel contributes to the latent of each class, which
         takes hundreds of predictions for every series.
@@ -292,8 +291,7 @@ class _References:
 
 
 def grouped(terms: Tensor) -> list[list[int]]:
-    """Returns the groups of k terms (n, k) over n series that move together, each the numbers of its terms, widest
-    first.
+    """Returns the groups of k terms (n, k) over n series that move together, as numbers of terms, widest first.
 
     >>> x, y = torch.tensor([1.0, 2.0, 4.0, 3.0]), torch.tensor([1.0, -1.0, 1.0, -1.0])
     >>> grouped(torch.stack([9 * x, 2 * y, -8 * x + 0.01 * y], dim=1))

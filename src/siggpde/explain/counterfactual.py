@@ -166,10 +166,8 @@ class Change:
 class Canvas:
     """A series as it was handed in, and everything that is needed to change stretches of it.
 
-    - `raw` (channels, points): the series as handed in; `rows`: which of its channels hold values; `points` without
-    padding.
-    - `seen` (length, value channels): as the model sees it, gaps filled and averaged down if it was long; `times`
-    (length,).
+    - `raw` (channels, points): the series as handed in; `rows`: its channels with values; `points`: its length.
+    - `seen` (length, value channels): as the model sees it, without gaps, long ones averaged; `times` (length,).
     - `donors`: other series, as the model sees them; `spread` (value channels,) over the training series.
     """
 

@@ -17,8 +17,6 @@ _WORTH_TELLING = 0.25  # of the largest term: words of less are not in the sente
 
 
 class _Result:
-    """What all results can do."""
-
     def to_dict(self: Any) -> dict[str, Any]:
         """Returns plain values."""
         return asdict(self, dict_factory=_plain)
@@ -72,8 +70,7 @@ def _rescaled(result: Any, scale: float, shift: float) -> Any:
 
 @dataclass(frozen=True)
 class Contribution:
-    """A term of the latent function: of a word or feature, of a group of them that move together, of all of those of a
-    set of channels, or of a view.
+    """A term of the latent function: of a word, feature or group of them, of a set of channels, or of a view.
 
     Attributes
     ----------
@@ -108,12 +105,9 @@ class Stretch:
         The first and the last point, or their time stamps.
     does
         What the channel does there, such as "rises".
-    value
-        The sum of the contributions.
-    error
-        Its sampling error.
-    std
-        Its standard deviation under the posterior; None where that was not asked for.
+    value, error, std
+        The sum of the contributions, its sampling error, and its standard deviation under the posterior, None where
+        that was not asked for.
     """
 
     channel: str
@@ -131,8 +125,8 @@ class Stretch:
 
 @dataclass(frozen=True, eq=False)
 class SegmentContributions(_InUnits, _ArrayResult):
-    """When and where the evidence is: what each segment of each channel of a series contributes to the latent of every
-    class, or to the number.
+    """When and where the evidence is: what each segment of each channel contributes to the latent of every class, or
+    to the number.
 
     Attributes
     ----------
@@ -146,11 +140,10 @@ class SegmentContributions(_InUnits, _ArrayResult):
         The contributions (segments, channels, classes); for a number (segments, channels, 1). Their sum over segments
         and channels is `latents` - `baseline`.
     sampling_error
-        Standard errors of the values, as far as more permutations would change them; how uncertain the posterior is
-        does not count in it.
+        Standard errors of the values, as far as more permutations would change them.
     std
-        The standard deviations of the values under the posterior: how far the model is unsure of them, and how far its
-        members disagree. More training series make them smaller, more permutations do not. None without `uncertainty`.
+        Standard deviations of the values under the posterior, which more training series make smaller, and more
+        permutations do not; None without `uncertainty`.
     contrast, contrast_error, contrast_std
         The same (segments, channels) of the predicted class minus the runner-up, or of the number.
     latents, baseline
@@ -184,8 +177,7 @@ class SegmentContributions(_InUnits, _ArrayResult):
     def sentence(self) -> str:
         """The stretches that speak for the prediction, in the order of time: "x rises, then y falls, 0.8 to 1.4".
 
-        Channels that do the same at the same time are told together: "x and y rise, points 10 to 29"; what goes on
-        after a pause is told once.
+        Channels that do the same at the same time are told together, and what goes on after a pause is told once.
         """
         stretches = sorted((one for one in self.main if one.value > 0), key=lambda one: (one.start, one.end))
         if not stretches:
@@ -224,10 +216,8 @@ class Neighbour(_ArrayResult):
         Its label or its number.
     distance
         How far it is, as the committee sees it.
-    values
-        Its values (channels, points), as the model keeps them: gaps filled, and averaged if they were long.
-    times
-        Its time stamps (points,), or None.
+    values, times
+        Its values (channels, points), gaps filled and averaged if they were long, and time stamps (points,) or None.
     """
 
     target: Any
@@ -245,8 +235,8 @@ class SeriesExplanation(_InUnits, _Result):
     series
         Its index.
     latent
-        What is explained: the latent function of `label` minus that of `runner_up` (their logits, where there is a
-        link), or that of the number, averaged over the members with their weights.
+        What is explained: the latent function (or logit) of `label` minus that of `runner_up`, or that of the number,
+        averaged over the members with their weights.
     constant
         The part that is equal for all series; constant + contributions + rest = latent.
     rest
@@ -254,17 +244,17 @@ class SeriesExplanation(_InUnits, _Result):
     contributions
         The words and features with the largest effect, largest first.
     interactions
-        Contributions summed over all words of a set of channels: "time & x" is the sum of time–x, x–time, time–x–x, ..
-        Words are correlated and often cancel; these sums cancel less. The largest of them, largest first.
+        The largest sums over all words of a set of channels: "time & x" has time–x, x–time, time–x–x, .. Words are
+        correlated and often cancel; these sums cancel less.
     label, probability, runner_up, runner_up_probability
         The two most probable classes; None for a number.
     mean, std
         The predicted number; None for classes.
     views
-        Contributions summed over everything that a view of the series sees, all of them, largest first:
-        constant + views = latent. Empty for models that see words of one path only.
+        Contributions of all views of the series, largest first: constant + views = latent. Empty for models that see
+        words of one path only.
     segments
-        When and where: contributions of the segments and channels of the series; None if not asked for.
+        Contributions of the segments and channels of the series; None if not asked for.
     neighbours
         With `segments`, the nearest training series of `label` and of `runner_up`, or for a number the two nearest of
         all; none where the model does not keep all training series.
@@ -288,15 +278,14 @@ class SeriesExplanation(_InUnits, _Result):
 
     @property
     def sentence(self) -> str:
-        """What speaks for the prediction, or raises the number: stretches of time, then the words and the view that
-        weigh most: "x rises, 0.8 to 1.4; by its words, x moves, then y; above all from the words of the path"."""
+        """What speaks for the prediction, or raises the number: stretches of time, then words and view, as in "x
+        rises, 0.8 to 1.4; by its words, x moves, then y; above all from the words of the path"."""
         places = [] if self.segments is None or not self.segments.sentence else [self.segments.sentence]
         return "; ".join([*places, *read_terms(self.contributions, self.views)])
 
     @property
     def sentences(self) -> list[str]:
-        """The explanation in plain English: the prediction, what speaks for it in one sentence, then a line for every
-        stretch of time that matters, every contribution and the main views."""
+        """The explanation in plain English: the prediction, what speaks for it, then a line for each of its parts."""
         if self.probability is None:
             prediction, reason = f"series {self.series}: {self.mean:.4g} ± {self.std:.2g}", "raised by"
         else:
@@ -324,7 +313,7 @@ class SeriesExplanation(_InUnits, _Result):
 
 
 def read_terms(contributions: Sequence[Contribution], views: Sequence[Contribution]) -> list[str]:
-    """Returns what a sentence says of words and views: the words that speak most for a prediction, and the view."""
+    """Returns what a sentence says of the words that speak most for a prediction, and of the view."""
     words = [term for term in contributions if term.value > 0 and is_word(term)]
     least = _WORTH_TELLING * max((term.value for term in words), default=0.0)
     readings = list(dict.fromkeys(read_word(term.letters) for term in words if term.value >= least))[:_SENTENCE_WORDS]
@@ -343,9 +332,8 @@ def is_word(term: Contribution) -> bool:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a channel, a time region, a window scale, a view or a group of words contributes to a class, in the mean
-    over its series less the mean over the others: positive speaks for the class. Of numbers, over the larger half of
-    them less the smaller half, in their units.
+    """What a channel, time region, window scale, view or group of words contributes to a class, in the mean over its
+    series less the mean over the others; of numbers, over the larger half less the smaller half, in their units.
 
     Attributes
     ----------
@@ -353,12 +341,10 @@ class Effect:
         What it is the effect of; a group is named by its largest word.
     letters
         The names of its channels.
-    effect
-        The difference of the two means.
-    std
-        Its standard deviation under the posterior.
+    effect, std
+        The difference of the two means, and its standard deviation under the posterior.
     probability
-        That the effect has the sign it is told to have.
+        That the effect has the sign it is said to have.
     others
         The other words of a group.
     """
@@ -426,7 +412,7 @@ class Importance:
 
 @dataclass(frozen=True)
 class Importances(_InUnits, _Result):
-    """What the predictions for some series rest on (`siggpde.explain.global_importance` has the definitions).
+    """What the predictions for some series rest on.
 
     Attributes
     ----------
@@ -435,20 +421,17 @@ class Importances(_InUnits, _Result):
         words over windows, kernels without features. They are correlated, and often cancel.
     series
         The number of series used.
-    all_features
-        The number of all features.
+    all_features, all_words
+        The numbers of all features and of all words.
     views
-        The importances of the views themselves, largest first; models that see words of one path have none.
+        The importances of the views, largest first; models that see words of one path have none.
     classes
-        For every class, or for the number, the effects of channels, time regions, window scales, words and views, with
-        their standard deviations and the probabilities of their signs.
+        For every class, or for the number, effects with standard deviations and the probabilities of their signs.
     channels, regions, scales
-        All of them, by the size of their effects in the mean over the classes; channels are largest first, regions in
-        the order of time, scales from the shortest windows on.
+        All of them, by their effects in the mean over the classes: channels largest first, regions in the order of
+        time, scales from the shortest windows on.
     words
         The most important ones, largest first, those that move together being one.
-    all_words
-        The number of all words.
     """
 
     features: list[Importance]
@@ -533,11 +516,8 @@ class Counterfactual(_ArrayResult):
         The predicted numbers; None for classes.
     p_value
         The novelty of the changed series (`estimator.novelty`); None where the model does not know.
-    size
-        The mean over all points and channels of \\|change\\| / spread, the spread of a channel being its standard
-        deviation over the training series.
-    share
-        The share of all values that is changed. Time stamps and gaps are no values, and stay.
+    size, share
+        The mean over all values of \\|change\\| / standard deviation of the channel, and the share of values changed.
     valid
         Whether the changed series is predicted as the target. If not, `series` is the best of what was tried.
     """

@@ -348,8 +348,7 @@ class CutSeries(NamedTuple):
     those of the permutations, `ranks` (orders, pieces) the places of the pieces s * channels + c in them, `of_point`
     (length,) the segments.
 
-    Cut series inside permutations are numbered one permutation after the other; then comes the series itself, then the
-    references.
+    Cut series are numbered permutation by permutation; then comes the series itself, then the references.
     """
 
     one: SeriesBatch
@@ -395,8 +394,7 @@ class CutSeries(NamedTuple):
         return after, before
 
     def weights(self, pieces: Tensor) -> Tensor:
-        """Returns coefficients (pieces, cut series), float64, of the credits of pieces, means over `IN_VARIANCES`
-        orders."""
+        """Returns coefficients (pieces, cut series), float64, of the credits of pieces, means over 16 permutations."""
         after, before = (part[:, pieces].T for part in self.around())
         count = self.inner + 1 + len(self.references)
         total = torch.zeros(len(pieces), count, dtype=torch.float64, device=self.ranks.device)
@@ -415,10 +413,8 @@ def with_times_of(values: Tensor, one: SeriesBatch) -> SeriesBatch:
     return SeriesBatch(values, None, None if one.times is None else one.times.expand(len(values), -1))
 
 
-# A view of windows looks at groups of channels one by one (`WindowView.groups`). When a piece is put back, only groups
-# with its channel change: cut series that have kept the same pieces of a group's channels, and have the same reference
-# there, have the same features of that group. They are computed once for every such state. In a permutation through C
-# channels in G groups that is about one G-th of the work.
+# Views of windows look at groups of channels one by one: cut series with the same pieces and reference in the channels of
+# a group have the same features of it, which are computed once, about one G-th of the work with G groups.
 
 _CUT_OFF_BITS = 40  # pieces of a group up to which a state is one number
 

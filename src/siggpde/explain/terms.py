@@ -35,8 +35,7 @@ class Logits(NamedTuple):
     """From mean latents mu (outputs,) to what is explained, A mu + b: logits of classes, or the number as the only row.
 
     `mixing` is A (classes, outputs), `offset` b (classes,), float64: those of the link in closed form, else A = I. Two
-    classes with one latent f have f for class 1 and 0 for class 0; of counts b is the constant of the logarithm of the
-    rate.
+    classes with one latent f have f for class 1 and 0 for class 0; counts have b in the logarithm of the rate.
     """
 
     mixing: Tensor
@@ -108,11 +107,9 @@ class InnerProducts(NamedTuple):
 class Terms:
     """What the latents of a committee of K members are made of: here of views without landmark series.
 
-    - `constant` (outputs,) is mu_0; `widths` are the numbers of features of every part, and `kernel_of_part` its
-    kernel.
+    - `constant` (outputs,) is mu_0; `widths` are numbers of features of the parts, `kernel_of_part` its kernel.
     - `ordinary` (length, channels) takes the place of what is cut out, in the units of the series: the mean over the
-      landmarks, or (1, channels) over all points of the training series; `spread` (channels,) is the deviation over
-      them.
+      landmarks, or (1, channels) over all training points; `spread` (channels,) is their standard deviation.
     - `statistic_widths`: how many numbers the posterior of each member looks at. `model` is the paper's, if it is that.
     - `posteriors`, without landmarks only: weights of features less their `centres`.
 

@@ -203,8 +203,7 @@ def _describe_path(view: PathView) -> str:
 def read_word(letters: Sequence[str]) -> str:
     """Returns which channels move, one after the other, in the integral of increments that a word is, and when.
 
-    With time in front, late increments of a channel weigh more (the integral of t dx), and with time behind, early
-    ones.
+    With time in front, late increments of a channel weigh more (the integral of t dx); with it behind, early ones.
 
     >>> read_word(("x", "y")), read_word(("time", "x", "x")), read_word(("x", "time"))
     ('x moves, then y', 'x moves late', 'x moves early')

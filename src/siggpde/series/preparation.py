@@ -28,8 +28,7 @@ class Preparation:
     1. `collect`: one batch (n, length, channels), float64; NaN at the ends is padding, NaN elsewhere a gap.
     2. `time_channel`: this channel holds the time stamps, and no values from here on. Negative numbers count from the
        last channel.
-    3. `spectrogram`: a channel for each bin of every channel, time in seconds; a gap makes the steps that hold it
-    missing.
+    3. `spectrogram`: a channel for each bin of every channel, time in seconds; steps with a gap are missing.
     4. Gaps are filled by straight lines in time; a channel never observed in a series takes its mean over the training
        series. With `mask`, as many channels are appended, 1 where a channel of 2 was observed and 0 where not.
     5. `max_points`: longer series, and the mask, are averaged down to so many points; None leaves them as they are.

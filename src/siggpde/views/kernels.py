@@ -38,8 +38,7 @@ class KernelView(View):
     base_point
         Whether positions count.
     bandwidth
-        None for the linear static kernel of the paper; else that of exp(-|x - y|² / 2 h²), in median distances of
-        points.
+        None for the linear static kernel of the paper; else h of exp(-|x - y|² / 2 h²), in median distances of points.
     time_weight
         The weight of time, which runs from 0 to 1, against the other channels, in units of sqrt(channels).
     path_length
@@ -153,8 +152,7 @@ class KernelBlock(Block):
         return torch.linalg.solve_triangular(self.factor, gram.T, upper=False).T.contiguous()
 
     def _gram(self, paths: SeriesBatch, others: SeriesBatch | None) -> Tensor:
-        """Returns the normalised kernel (n, m) in float64, solved in float32, twice as fast, for paths that are not
-        long."""
+        """Returns the normalised kernel (n, m) in float64, solved in float32, twice as fast, for shorter paths."""
         if self.precise:
             return self._solve(paths, others, exact=True)
         long = self._lengths(paths) > _LONG

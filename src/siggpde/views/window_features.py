@@ -101,8 +101,7 @@ class WindowSettings:
 
 
 def dilations(points: int, length: int, most: int) -> list[int]:
-    """Returns powers of two by which a window can be dilated in `length` points, at least 1; at most `most`, evenly
-    spaced.
+    """Returns powers of two by which a window can be dilated in `length` points: at most `most`, evenly spaced.
 
     >>> dilations(9, 100, 8), dilations(9, 100, 3), dilations(9, 5, 8)
     ([1, 2, 4, 8], [1, 4, 8], [1])
