@@ -128,7 +128,7 @@ def scored_folds(committee: ViewCommittee, record: LeftOutRecord, randomised: bo
 
 
 def _weights(committee: ViewCommittee, record: LeftOutRecord) -> Tensor | None:
-    """Returns the weights (n,) of the series, None where all count alike."""
+    """Returns the weights (n,) of the series, as far as the model has kept them; None where all count alike."""
     if committee.landmarks is None:
         return None
     counts = committee.members[0].regression.counts

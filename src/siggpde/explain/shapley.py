@@ -413,8 +413,8 @@ def with_times_of(values: Tensor, one: SeriesBatch) -> SeriesBatch:
     return SeriesBatch(values, None, None if one.times is None else one.times.expand(len(values), -1))
 
 
-# Views of windows look at groups of channels one by one. Cut series that have kept the same pieces of a group's channels,
-# with the same reference, have the same features of it: they are computed once, about one G-th of the work with G groups.
+# Views of windows look at groups of channels one by one. Cut series that have kept the same pieces of a group, with the
+# same reference, have the same features of it: they are computed once, about one G-th of the work with G groups.
 
 _CUT_OFF_BITS = 40  # pieces of a group up to which a state is one number
 
