@@ -20,51 +20,41 @@ if importlib.util.find_spec("triton") is None:
     pytest.skip('triton is not installed: pip install "triton>=3.5"', allow_module_level=True)
 
 HERE = Path(__file__).parent
-FILES = ["triton_kernel_cases.py", "triton_lifted_cases.py", "triton_signature_cases.py"]
+FILES = ["triton_kernel_cases.py", "triton_signature_cases.py"]
 INTERPRETED = {"TRITON_INTERPRET": "1", "SIGGPDE_BACKEND": "triton"}
 
 
-def run_tests(file: str, *options: str) -> None:
-    flags = ["-S"] if sys.flags.no_site else []
-    plain = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "helpers.quick_interpreter"]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+def python(*arguments: object, **environment: str) -> str:
+    """What a new process prints; it has to end well."""
     path = os.pathsep.join([str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     done = subprocess.run(
-        [sys.executable, *flags, *plain, str(HERE / file), *options],
+        [sys.executable, *["-S"] * sys.flags.no_site, *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
         cwd=HERE.parents[1],
-        env=kept | INTERPRETED | {"PYTHONPATH": path},
+        env=kept | {"PYTHONPATH": path} | environment,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout
+    return done.stdout
 
 
+def run_tests(file: str, *options: str) -> None:
+    plain = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "helpers.quick_interpreter"]
+    assert " passed" in python(*plain, HERE / file, *options, **INTERPRETED)
+
+
+@pytest.mark.parametrize("which", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("file", FILES)
-def test_in_the_interpreter(file: str):
-    run_tests(file, "-m", "not slow")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", FILES)
-def test_more_in_the_interpreter(file: str):
-    run_tests(file, "-m", "slow")
+def test_in_the_interpreter(file: str, which: str):
+    run_tests(file, "-m", which)
 
 
 @pytest.mark.slow
 def test_the_command_for_a_machine_with_a_gpu():
     """In the interpreter it compares every operation with the reference, and times nothing."""
-    flags = ["-S"] if sys.flags.no_site else []
-    done = subprocess.run(
-        [sys.executable, *flags, str(HERE.parents[1] / "benchmarks" / "gpu.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | INTERPRETED,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "rbf gram" in done.stdout
+    assert "rbf gram" in python(HERE.parents[1] / "benchmarks" / "gpu.py", **INTERPRETED)
 
 
 # Tests of the native core, and which of a file's: long paths, and large ones, which are cut into thousands of pieces,
@@ -83,19 +73,9 @@ def test_what_holds_for_the_native_core_holds_here(file: str):
 
 
 def compiled(cache: Path, capability: int, scheme: int, depth: int, *dtypes: str) -> list[dict[str, Any]]:
-    flags = ["-S"] if sys.flags.no_site else []
-    file = Path(__file__).parent / "triton_compile.py"
     # The default is set against what the launches ask for: it must not matter.
     environment = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(cache), "TRITON_DEFAULT_FP_FUSION": "0"}
-    done = subprocess.run(
-        [sys.executable, *flags, str(file), *map(str, (capability, scheme, depth)), *dtypes],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | environment,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(python(HERE / "triton_compile.py", capability, scheme, depth, *dtypes, **environment))
 
 
 def check(kernels: list[dict[str, Any]]) -> None:

@@ -1,7 +1,9 @@
-"""The kernels of the signature kernel against the reference, in Triton's interpreter: run by test_triton_interpreted.
+"""The kernels of the signature kernel, of plain and of lifted paths, against the reference in Triton's interpreter.
 
-Grids are tiny, because the interpreter takes a millisecond for what a GPU does in a nanosecond.
+Run by test_triton. Grids are tiny, because the interpreter takes a millisecond for what a GPU does in a nanosecond.
 """
+
+# pyright: reportMissingImports=false
 
 from __future__ import annotations
 
@@ -10,6 +12,8 @@ from typing import Any
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -22,7 +26,6 @@ from helpers.triton_cases import (
     leaf,
     small_bands,
     weighted,
-    weights,
     with_gradients,
     worst,
 )
@@ -32,74 +35,111 @@ from siggpde import (
     signature_kernel_diag_gradient,
     signature_kernel_diag_scales,
 )
-from siggpde.numerics import native as native_operations
-from siggpde.numerics import reference
+from siggpde.numerics import native, reference
 from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.goursat import Scheme, solve_goursat
-from siggpde.numerics.static_kernels import KernelSettings
-from siggpde.numerics.triton import operations as fast
-from siggpde.numerics.triton import solve
+from siggpde.numerics.signature_kernel import widened
+from siggpde.numerics.static_kernels import KernelSettings, StaticKernel
+from siggpde.numerics.triton import cell, grid, operations, solve
 from siggpde.numerics.triton.plan import SCHEME_DEGREE
 
-FD: dict[str, Any] = {"solver": "fd"}
-# A tolerance that degree 2 or 3 meets, and what it leaves of the gradients' digits.
-ROUGH: dict[str, Any] = {"tol": 1e-5}
-LENGTHS = [4, 1, 3]
+slow = pytest.mark.slow
+statics = pytest.mark.parametrize("static", ["linear", "rbf"])
+RAGGED, OTHERS = torch.tensor([4, 1, 3]), torch.tensor([3, 2])
+# Finite differences once refined, where every segment is two pieces; polynomial edges to a tolerance, of which degree
+# 2 or 3 meets the rough one.
+FD, REFINED, SERIES, ROUGH = (0, 1e-8), (1, 1e-8), (-1, 1e-6), (-1, 1e-5)
 
 
-def exactly(settings: dict[str, Any]) -> KernelSettings:
-    return KernelSettings(None, settings.get("refine", 0) if settings.get("solver") == "fd" else -1)
+def lifted_by(static: str, amplitude: float = 1.0, bandwidth: float = 0.7) -> tuple[StaticKernel | None, list[Tensor]]:
+    """The static kernel and its parameters, which require a gradient."""
+    if static == "linear":
+        return None, []
+    width, height = leaf(bandwidth), leaf(amplitude)
+    return StaticKernel("rbf", width, height, 1.0), [width, height]
+
+
+def agree(compute: Callable[[Any, torch.dtype], tuple[Tensor, ...]], dtype: torch.dtype, solver: tuple[int, float]):
+    """What Triton computes in a dtype is what the reference computes in float64, parameters and their gradients too."""
+    got = compute(operations, dtype)
+    assert got[0].dtype == got[1].dtype == dtype
+    # The reference is exact; gradients have fewer digits than the tolerance asks for values.
+    assert worst(got, compute(reference, torch.float64)) < (EPS[dtype] if solver[0] >= 0 else 1e-4)
 
 
 @dtypes
 @pytest.mark.parametrize(
-    ("settings", "log"),
+    ("static", "solver", "amplitude", "log"),
     [
-        pytest.param(FD, False, id="fd"),
-        pytest.param(FD, True, id="log fd", marks=pytest.mark.slow),
-        pytest.param({"solver": "fd", "refine": 1}, False, id="refined", marks=pytest.mark.slow),
-        pytest.param(ROUGH, False, id="series", marks=pytest.mark.slow),
-        pytest.param(ROUGH, True, id="log series"),
+        pytest.param("linear", FD, 1.0, False, id="fd"),
+        pytest.param("linear", FD, 1.0, True, id="log fd", marks=slow),
+        pytest.param("linear", REFINED, 1.0, False, id="refined", marks=slow),
+        pytest.param("linear", ROUGH, 1.0, False, id="series", marks=slow),
+        pytest.param("linear", ROUGH, 1.0, True, id="log series"),
+        pytest.param("rbf", FD, 1.0, False, id="rbf fd"),
+        pytest.param("rbf", REFINED, 3.0, True, id="rbf log refined"),
+        pytest.param("rbf", SERIES, 1.0, False, id="rbf series", marks=slow),
+        pytest.param("rbf", SERIES, 3.0, False, id="rbf split series", marks=slow),
+        pytest.param("rbf", SERIES, 3.0, True, id="rbf log split series", marks=slow),
     ],
 )
-def test_the_diagonal_and_its_gradient(dtype: torch.dtype, settings: dict[str, Any], log: bool):
-    x = leaf(make("smooth", 0, 3, 4, 2, 1.0), dtype)
-    got = with_gradients(signature_kernel_diag(x, lengths=LENGTHS, log=log, **settings), x)
-    a = leaf(x)
-    wanted = with_gradients(reference.diagonal(a, torch.tensor(LENGTHS), exactly(settings), log, True), a)
-    assert got[0].dtype == got[1].dtype == dtype
-    value, slope = signature_kernel_diag_gradient(x, lengths=LENGTHS, log=log, **settings)
-    assert torch.equal(value, got[0])
-    assert worst((slope * weights(value)[:, None, None],), got[1:]) < EPS[dtype]
-    assert not got[1][2, 3].any()  # after the end of a series there is nothing to learn
-    assert worst(got, wanted) < (EPS[dtype] if "solver" in settings else 1e-4)
+def test_the_diagonal_and_its_gradients(
+    dtype: torch.dtype, static: str, solver: tuple[int, float], amplitude: float, log: bool
+):
+    points = make("smooth", 0, 3, 4, 2, 1.0)
+
+    def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        x, (lift, parameters) = leaf(points, dtype), lifted_by(static, amplitude)
+        value = ops.diagonal(widened(x, log), RAGGED, KernelSettings(lift, *solver), log, True).to(dtype)
+        results = with_gradients(value, x, *parameters)
+        assert not results[1][2, 3].any()  # after the end of a series there is nothing to learn
+        return results
+
+    agree(compute, dtype, solver)
 
 
 @dtypes
-def test_value_and_scale_gradient_come_from_one_pass(dtype: torch.dtype):
-    x, theta = make("brownian", 1, 3, 4, 3).to(dtype), torch.tensor([0.5, 1.0, 2.0], dtype=dtype)
-    got = signature_kernel_diag_scales(x, theta, lengths=LENGTHS, **FD)
-    log_theta = theta.double().log().expand(3, -1).clone().requires_grad_()
-    value = reference.diagonal(x.double() * log_theta.exp()[:, None], torch.tensor(LENGTHS), exactly(FD), False, True)
-    (slope,) = torch.autograd.grad(value.sum(), log_theta)
-    assert worst(got, (value.detach(), slope)) < EPS[dtype]
+@pytest.mark.parametrize(
+    ("static", "solver", "amplitude"),
+    [
+        pytest.param("linear", FD, 1.0, id="fd"),
+        pytest.param("linear", ROUGH, 1.0, id="series", marks=slow),
+        pytest.param("rbf", FD, 1.0, id="rbf fd"),
+        pytest.param("rbf", REFINED, 3.0, id="rbf refined", marks=slow),
+        pytest.param("rbf", SERIES, 3.0, id="rbf split series", marks=slow),
+    ],
+)
+@pytest.mark.parametrize("symmetric", [False, True], ids=["pairs", "symmetric"])
+def test_gram_matrices_and_their_gradients(
+    dtype: torch.dtype, static: str, solver: tuple[int, float], amplitude: float, symmetric: bool
+):
+    points, others = make("smooth", 21, 3, 4, 2, 1.0), make("brownian", 22, 2, 3, 2, 1.0)
+
+    def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        x, (lift, parameters) = leaf(points, dtype), lifted_by(static, amplitude)
+        y, lengths = (None, None) if symmetric else (leaf(others, dtype), OTHERS)
+        value = ops.gram(Pairs(x, RAGGED, y, lengths, settings=KernelSettings(lift, *solver)), True)
+        assert not symmetric or torch.equal(value, value.T)
+        return with_gradients(value, x, *parameters, *([] if y is None else [y]))
+
+    agree(compute, dtype, solver)
 
 
 @dtypes
-@pytest.mark.parametrize("settings", [FD, pytest.param(ROUGH, marks=pytest.mark.slow)], ids=["fd", "series"])
-def test_gram_matrices_and_their_gradients(dtype: torch.dtype, settings: dict[str, Any]):
-    x, y = leaf(make("smooth", 2, 2, 3, 2, 1.0), dtype), leaf(make("brownian", 3, 3, 4, 2, 1.0), dtype)
-    lengths: dict[str, Any] = {"lengths": [3, 2], "y_lengths": LENGTHS}
-    got = with_gradients(signature_kernel(x, y, **lengths, **settings), x, y)
-    a, b = leaf(x), leaf(y)
-    value = reference.gram(Pairs(a, torch.tensor([3, 2]), b, torch.tensor(LENGTHS), settings=exactly(settings)), True)
-    assert worst(got, with_gradients(value, a, b)) < (EPS[dtype] if settings is FD else 1e-4)
-    both = torch.tensor(LENGTHS)
-    got = with_gradients(signature_kernel(y, lengths=both, **settings), y)
-    assert torch.equal(got[0], got[0].T)
-    assert worst(got, with_gradients(reference.gram(Pairs(b, both, b, both, settings=exactly(settings)), True), b)) < (
-        EPS[dtype] if settings is FD else 1e-4
-    )
+@statics
+@pytest.mark.parametrize("log", [False, pytest.param(True, marks=slow)])
+def test_scale_gradients(dtype: torch.dtype, static: str, log: bool):
+    """Far from the origin, where the gradients of the points cancel: only differences of points matter."""
+    points, theta = 5 + make("brownian", 3, 3, 4, 3), torch.tensor([0.5, 1.0, 2.0])
+
+    def compute(ops: Any, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        settings = KernelSettings(lifted_by(static, 1.5)[0], 0)
+        x, scales = (widened(v.to(dtype), log) for v in (points, theta))
+        value, slope = ops.diagonal_with_scale_gradient(x, RAGGED, scales, settings, log)
+        return value.to(dtype), slope.to(dtype)
+
+    agree(compute, dtype, FD)
+    assert not compute(operations, dtype)[1].requires_grad
 
 
 def one_grid(scheme: int, dtype: torch.dtype) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -114,42 +154,55 @@ def one_grid(scheme: int, dtype: torch.dtype) -> tuple[tuple[Tensor, ...], tuple
     return (value, of_x.transpose(1, 2), of_y.transpose(1, 2)), with_gradients(exact, a, b)
 
 
-def small_tail(scheme: int) -> float:
-    """What the powers left out of the polynomials may change beside the error of the degree itself."""
-    return 1e-14 if scheme == 0 else 10.0 ** (-2 * SCHEME_DEGREE[scheme])
-
-
 @dtypes
-@pytest.mark.parametrize(
-    "scheme", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, len(SCHEME_DEGREE)))]
-)
+@pytest.mark.parametrize("scheme", [1, *(pytest.param(s, marks=slow) for s in range(2, len(SCHEME_DEGREE)))])
 def test_every_degree_has_its_cell_and_adjoint(dtype: torch.dtype, scheme: int):
-    assert worst(*one_grid(scheme, dtype)) < max(EPS[dtype], small_tail(scheme))
+    # What the powers left out of the polynomials may change beside the error of the degree itself.
+    small_tail = 10.0 ** (-2 * SCHEME_DEGREE[scheme])
+    assert worst(*one_grid(scheme, dtype)) < max(EPS[dtype], small_tail)
 
 
-@pytest.mark.parametrize("log", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_grids_of_several_bands_and_segments(monkeypatch: pytest.MonkeyPatch, log: bool):
+@pytest.mark.parametrize("log", [False, pytest.param(True, marks=slow)])
+@pytest.mark.parametrize(
+    ("static", "pairs"), [("linear", False), ("rbf", False), pytest.param("rbf", True, marks=slow)]
+)
+def test_grids_of_several_bands_and_segments(monkeypatch: pytest.MonkeyPatch, log: bool, static: str, pairs: bool):
     small_bands(monkeypatch, solve)
-    x = leaf(make("brownian", 6, 2, 7, 2))
-    got = with_gradients(signature_kernel_diag(x, lengths=[7, 5], log=log, **FD), x)
-    a = leaf(x)
-    assert worst(got, with_gradients(reference.diagonal(a, torch.tensor([7, 5]), exactly(FD), log, True), a)) < 1e-13
+    monkeypatch.setattr(solve, "_OWN", 4)
+    monkeypatch.setattr(solve, "_OTHER", 4)
+    points, lengths = make("brownian", 8, 2, 7, 1), torch.tensor([7, 5])
+
+    def compute(ops: Any, _dtype: torch.dtype) -> tuple[Tensor, ...]:
+        x, (lift, parameters) = leaf(points), lifted_by(static)
+        settings, norm = KernelSettings(lift, *FD), torch.full((2,), 0.5).double()
+        if not pairs:
+            value = ops.diagonal(x, lengths, settings, log, True)
+        elif log:
+            value = ops.gram(Pairs(x, lengths, x, lengths, (norm, norm), settings), True)
+        else:
+            value = ops.gram(Pairs(x, lengths, settings=settings), True)
+        return with_gradients(value, x, *parameters)
+
+    agree(compute, torch.float64, FD)
 
 
-@pytest.mark.slow
+@slow
 def test_no_length_is_too_long():
-    x = leaf(make("smooth", 7, 1, 150, 1, 3.0))
-    got = with_gradients(signature_kernel_diag(x, **FD), x)
-    a = leaf(x)
-    assert worst(got, with_gradients(reference.diagonal(a, None, exactly(FD), False, True), a)) < 1e-12
+    points = make("smooth", 7, 1, 150, 1, 3.0)
+
+    def compute(ops: Any) -> tuple[Tensor, ...]:
+        x = leaf(points)
+        return with_gradients(ops.diagonal(x, None, KernelSettings(None, *FD), False, True), x)
+
+    assert worst(compute(operations), compute(reference)) < 1e-12
 
 
 def test_chunks_change_no_bit(monkeypatch: pytest.MonkeyPatch):
     x = leaf(make("smooth", 8, 2, 3, 2))
 
     def everything() -> list[Tensor]:
-        diagonal = with_gradients(signature_kernel_diag(x, lengths=[3, 2], **FD), x)
-        return [*diagonal, signature_kernel(x.detach(), x.detach()[:1], **FD)]
+        diagonal = with_gradients(signature_kernel_diag(x, lengths=[3, 2], solver="fd"), x)
+        return [*diagonal, signature_kernel(x.detach(), x.detach()[:1], solver="fd")]
 
     whole = everything()
     launches = launches_without_memory(monkeypatch, solve)
@@ -159,19 +212,115 @@ def test_chunks_change_no_bit(monkeypatch: pytest.MonkeyPatch):
         assert torch.equal(a, b)
 
 
-def test_no_value_depends_on_the_batch():
-    x = make("smooth", 10, 2, 4, 2) * torch.tensor([0.1, 2.0]).double()[:, None, None]
-    alone = torch.cat([signature_kernel_diag(x[i : i + 1], tol=1e-3) for i in range(2)])
-    assert torch.equal(signature_kernel_diag(x, tol=1e-3), alone)
+@pytest.mark.parametrize(
+    ("static", "solver", "symmetric"),
+    [
+        pytest.param("linear", FD, False, id="linear"),
+        pytest.param("rbf", FD, False, id="rbf"),
+        pytest.param("rbf", FD, True, id="rbf, symmetric", marks=slow),
+        pytest.param("linear", SERIES, True, id="linear, series, symmetric", marks=slow),
+        pytest.param("rbf", SERIES, False, id="rbf, split series", marks=slow),
+    ],
+)
+def test_normalised_gram_matrices_and_their_gradients(
+    monkeypatch: pytest.MonkeyPatch, static: str, solver: tuple[int, float], symmetric: bool
+):
+    """Grids are rescaled on the way, here by 4 as soon as numbers are above 4."""
+    monkeypatch.setattr(grid, "GROWN", tl.constexpr(2.0))
+    points, others = make("smooth", 4, 2, 4, 2, 4.0), make("brownian", 5, 2, 3, 2, 4.0)
+    lengths = torch.tensor([4, 3])
+
+    def compute(ops: Any) -> tuple[Tensor, ...]:
+        x, y = leaf(points), None if symmetric else leaf(others)
+        lift, parameters = lifted_by(static, 3.0)
+        norm = ops.diagonal(x, lengths, KernelSettings(lift, *solver), True, True) / 2
+        other = norm if y is None else ops.diagonal(y, OTHERS, KernelSettings(lift, *solver), True, True) / 2
+        assert float(norm.detach().max()) > 1  # k > e², so that there is something to rescale
+        value = ops.gram(Pairs(x, lengths, y, OTHERS, (norm, other), KernelSettings(lift, *solver)), True)
+        return with_gradients(value, x, *([] if y is None else [y]), *parameters)
+
+    assert worst(compute(operations), compute(reference)) < (1e-12 if solver is FD else 1e-4)
 
 
+@slow
+def test_normalised_gram_matrices_beyond_range():
+    """Finite differences of long steps: numbers beyond 1e308, and those of the gradient with them."""
+
+    def compute(ops: Any) -> tuple[Tensor, ...]:
+        x = leaf(9000.0 * torch.arange(15.0).double()[None, :, None])
+        y = leaf(8000.0 * torch.arange(14.0).double()[None, :, None])
+        of_x, of_y = (ops.diagonal(v, None, KernelSettings(None, *FD), True, True) / 2 for v in (x, y))
+        assert min(float(of_x.detach()), float(of_y.detach())) > 355
+        return with_gradients(
+            ops.gram(Pairs(x, y=y, norms=(of_x, of_y), settings=KernelSettings(None, *FD)), True), x, y
+        )
+
+    assert worst(compute(operations), compute(reference)) < 1e-12
+
+
+@statics
+def test_public_functions_take_the_kernel(monkeypatch: pytest.MonkeyPatch, static: str):
+    """Everything is computed by Triton, twice if asked, and after the end of a series anything may stand."""
+    for name in ("diagonal", "gram", "diagonal_with_scale_gradient", "diagonal_with_gradient"):
+        monkeypatch.setattr(reference, name, None)
+    points = make("smooth", 6, 2, 3, 1, 1.0)
+    points[1, 2] = torch.nan
+    x = leaf(points)
+    lift = {"static": "rbf", "bandwidth": 0.7} if static == "rbf" else {}
+    how: dict[str, Any] = {**lift, "amplitude": 1.5, "solver": "fd", "lengths": [3, 2]}
+    value = signature_kernel_diag(x, **how)
+    once, again = (torch.autograd.grad(value.sum(), x, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(once, again)
+    assert not once[1, 2].any()
+    for a, b in zip(signature_kernel_diag_gradient(x, **how), (value, once), strict=True):
+        assert torch.equal(a, b)
+    assert torch.equal(signature_kernel_diag_scales(x, torch.ones(1).double(), **how)[0], value)
+    torch.testing.assert_close(signature_kernel(x, **how).diagonal(), value, rtol=1e-14, atol=0)
+    correlation = signature_kernel(x.detach().float(), normalize=True, **how)
+    assert correlation.dtype == torch.float32
+    torch.testing.assert_close(correlation.diagonal(), torch.ones(2), rtol=0, atol=0)
+
+
+@statics
+def test_plans_are_those_of_the_native_core(static: str):
+    """At a loose tolerance another plan than the native core's would make another number, far beyond rounding."""
+    x = make("heavy-tailed", 12, 2, 4, 2, 2.0)
+    loose = KernelSettings(lifted_by(static, 3.0)[0], -1, 1e-2)
+    if loose.static is not None:
+        batch = solve.LiftedBatch(x, None, loose.static)
+        batch.plan(operations.plan_request(-1, 1e-2, True, False, x.dtype))
+        assert (batch.plans.counts > 1).any()
+    value = operations.diagonal(x, None, loose, False, False)
+    torch.testing.assert_close(value, native.diagonal(x, None, loose, False, False), rtol=1e-11, atol=0)
+    assert torch.equal(value[1:], operations.diagonal(x[1:], None, loose, False, False))
+
+
+@triton.jit
+def less_one_of(z, out, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    tl.store(out + at, cell.less_one(tl.load(z + at)))
+
+
+@dtypes
+def test_near_points_keep_their_digits(dtype: torch.dtype):
+    z = torch.cat([torch.zeros(1), torch.logspace(-30, 4, 511)]).to(dtype)
+    out = torch.empty_like(z)
+    less_one_of[(1,)](z, out, SIZE=512)
+    torch.testing.assert_close(out, torch.expm1(-z / 2), rtol=4 * torch.finfo(dtype).eps, atol=0)
+
+
+RBF: dict[str, Any] = {"static": "rbf", "bandwidth": 0.5, "amplitude": 3.0}
 OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "diagonal": lambda x: signature_kernel_diag(x[:1, :2], tol=0.1),
     "gradient": lambda x: weighted(signature_kernel_diag(x, solver="fd", refine=1), x),
     "gram": lambda x: weighted(signature_kernel(x, solver="fd"), x),
-    "scales": lambda x: fast.diagonal_with_scale_gradient(
+    "scales": lambda x: operations.diagonal_with_scale_gradient(
         x.detach(), None, x.detach()[0, 1], KernelSettings(None, 0, 0.1), False
     )[1],
+    "lifted diagonal": lambda x: signature_kernel_diag(x[:1, :2], tol=0.5, **RBF),
+    "lifted gradient": lambda x: weighted(signature_kernel_diag(x, solver="fd", refine=1, **RBF), x),
+    "lifted gram": lambda x: weighted(signature_kernel(x, solver="fd", **RBF), x),
+    "normalised": lambda x: signature_kernel(x[:, :2], solver="fd", normalize=True, **RBF),
 }
 
 
@@ -185,16 +334,17 @@ def test_nothing_is_made_on_the_default_device(operation: Callable[[Tensor], Ten
     assert torch.equal(got, wanted)
 
 
+@statics
 @settings(max_examples=3, deadline=None, derandomize=True)
-@given(st.integers(0, 999), st.sampled_from(["spiky", "heavy-tailed", "out-and-back"]), st.integers(1, 4))
-def test_the_tolerance_holds(seed: int, family: str, channels: int):
-    x = make(family, seed, 2, 4, channels, 1.0)
-    exact = reference.diagonal(x, None, KernelSettings(), False, True)
-    assert ((signature_kernel_diag(x, tol=1e-2) - exact).abs() <= 1e-2 * exact).all()
-
-
-def test_plans_are_those_of_the_native_core():
-    """At a loose tolerance another plan would make another number, far beyond rounding."""
-    x = make("heavy-tailed", 12, 2, 4, 2, 2.0)
-    native = native_operations.diagonal(x, None, KernelSettings(None, -1, 1e-2), False, False)
-    torch.testing.assert_close(signature_kernel_diag(x, tol=1e-2), native, rtol=1e-12, atol=0)
+@given(
+    st.integers(0, 999),
+    st.sampled_from(["spiky", "heavy-tailed", "out-and-back"]),
+    st.integers(1, 4),
+    st.floats(0.3, 3),
+    st.floats(0.3, 2),
+)
+def test_the_tolerance_holds(static: str, seed: int, family: str, channels: int, bandwidth: float, amplitude: float):
+    x, lift = make(family, seed, 2, 4, channels, 1.0), lifted_by(static, amplitude, bandwidth)[0]
+    exact = reference.diagonal(x, None, KernelSettings(lift), False, False).detach()
+    loose = operations.diagonal(x, None, KernelSettings(lift, -1, 1e-2), False, False)
+    assert ((loose - exact).abs() <= 1e-2 * exact).all()

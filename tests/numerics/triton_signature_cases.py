@@ -12,9 +12,8 @@ from helpers.random_paths import make
 from helpers.triton_cases import dtypes, launches_without_memory, leaf, with_gradients
 from siggpde import extend, signature
 from siggpde.numerics import reference
-from siggpde.numerics.inputs import row_mask
 from siggpde.numerics.triton import signature as fast
-from siggpde.numerics.words import prefix_closure, words_up_to
+from siggpde.numerics.words import words_up_to
 
 EPS = {torch.float64: 1e-14, torch.float32: 2e-6}
 few = settings(max_examples=3, deadline=None, derandomize=True)
@@ -25,8 +24,7 @@ def close(got: Tensor, wanted: Tensor) -> bool:
 
 
 def by_reference(x: Tensor, lengths: Tensor, listed: list[tuple[int, ...]]) -> Tensor:
-    closure = prefix_closure(listed)
-    return reference.chen_signature(x, row_mask(x, lengths), closure)[:, [closure.index(word) for word in listed]]
+    return reference.signature(x, lengths, tuple(listed), 1)
 
 
 @dtypes
