@@ -1,5 +1,6 @@
 """The signature kernel as a covariance function."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from torch import Tensor
 
 from helpers.random_paths import batches, few
+from helpers.refusals import assert_refused
 from helpers.small_models import gradients_are_right, series
 from siggpde import signature, signature_kernel, signature_kernel_diag
 from siggpde.gp.features import OrthogonalSignatureFeatures
@@ -142,38 +144,26 @@ def test_float32_series_are_computed_in_float64():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="depth or words or neither"):
-        SignatureKernel(2, depth=1, words=[()])
-    for theta in (0.0, -1.0, [1.0], [1.0, float("nan")], [[1.0, 1.0]]):
-        with pytest.raises(ValueError, match="theta must be a positive number or 2 of them"):
-            SignatureKernel(2, theta=theta)
-    for amplitude in (0.0, -1.0, float("inf")):
-        with pytest.raises(ValueError, match="amplitude must be positive"):
-            SignatureKernel(2, amplitude=amplitude)
-    for tol in (0.0, 1.0, float("nan")):
-        with pytest.raises(ValueError, match="tol must be between 0 and 1"):
-            SignatureKernel(2, tol=tol)
-    with pytest.raises(ValueError, match="letters go from 0 to 1"):
-        SignatureKernel(2, words=[(), (2,)])
+    for settings, message in (
+        *(
+            ({"theta": v}, "theta must be a positive number or 2 of them")
+            for v in (0.0, -1.0, [1.0], [1.0, math.nan], [[1.0, 1.0]])
+        ),
+        *(({"amplitude": v}, "amplitude must be positive") for v in (0.0, -1.0, math.inf)),
+        *(({"tol": v}, "tol must be between 0 and 1") for v in (0.0, 1.0, math.nan)),
+        ({"depth": 1, "words": [()]}, "depth or words or neither"),
+        ({"words": [(), (2,)]}, "letters go from 0 to 1"),
+        ({"static": "rbf", "depth": 3}, "depth and words are for static='linear'"),
+        ({"static_amplitude": 2.0}, "static_amplitude is for static kernels"),
+    ):
+        assert_refused(message, SignatureKernel, 2, **settings)
     kernel = SignatureKernel(2)
-    with pytest.raises(ValueError, match="x has 3 channels, but the kernel was made for 2"):
-        kernel(series(2, channels=3))
-    with pytest.raises(ValueError, match="y has 1 channels"):
-        kernel(series(2), series(2, channels=1))
-    with pytest.raises(ValueError, match="leave y out"):
-        kernel(series(2), series(2), diag=True)
-    with pytest.raises(ValueError, match="y_lengths"):
-        kernel(series(2), y_lengths=[3, 3])
+    assert_refused("x has 3 channels, but the kernel was made for 2", kernel, series(2, channels=3))
+    assert_refused("y has 1 channels", kernel, series(2), series(2, channels=1))
+    assert_refused("leave y out", kernel, series(2), series(2), diag=True)
+    assert_refused("y_lengths", kernel, series(2), y_lengths=[3, 3])
+    assert_refused("take landmarks", OrthogonalSignatureFeatures(2, 5).check, SignatureKernel(2, static="rbf"))
     assert "all words" in repr(kernel) and "7 words" in repr(SignatureKernel(2, depth=2))
-
-
-def test_a_lifted_kernel_takes_neither_words_nor_word_features():
-    with pytest.raises(ValueError, match="depth and words are for static='linear'"):
-        SignatureKernel(2, static="rbf", depth=3)
-    with pytest.raises(ValueError, match="static_amplitude is for static kernels"):
-        SignatureKernel(2, static_amplitude=2.0)
-    with pytest.raises(ValueError, match="take landmarks"):
-        OrthogonalSignatureFeatures(2, 5).check(SignatureKernel(2, static="rbf"))
 
 
 @pytest.mark.parametrize("normalized", [False, True])

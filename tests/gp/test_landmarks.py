@@ -15,6 +15,7 @@ from torch import Tensor
 from helpers.lifted_paths import paths
 from helpers.pretend_device import DEVICE, PretendTensor, pretend_device
 from helpers.random_paths import few, generator, make, modest
+from helpers.refusals import assert_refused
 from helpers.small_models import gradients_are_right, series, targets
 from siggpde import (
     LandmarkFeatures,
@@ -35,14 +36,14 @@ from siggpde.likelihoods import Gaussian
 STATIC = ["linear", "rbf", "matern52"]
 
 
-def kernel(static: str, normalized: bool = True) -> SignatureKernel:
+def lifted(static: str, normalized: bool = True) -> SignatureKernel:
     return SignatureKernel(2, static=static, theta=0.5, normalized=normalized)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("static", STATIC)
 @pytest.mark.parametrize("normalized", [True, False])
 def test_all_series_as_landmarks_give_the_kernel(static: str, normalized: bool):
-    k, x = kernel(static, normalized), paths(0, 12, 6, 2)
+    k, x = lifted(static, normalized), paths(0, 12, 6, 2)
     projection = LandmarkFeatures(x, jitter=0)(k, x)
     torch.testing.assert_close(projection.features @ projection.features.T, k(x), rtol=1e-7, atol=1e-7)
     torch.testing.assert_close(projection.variance, k(x, diag=True))
@@ -50,7 +51,7 @@ def test_all_series_as_landmarks_give_the_kernel(static: str, normalized: bool):
 
 
 def test_features_are_those_of_the_newton_basis():
-    k, x, lengths = kernel("rbf"), paths(1, 20, 7, 2), torch.randint(2, 8, (20,), generator=torch.manual_seed(1))
+    k, x, lengths = lifted("rbf"), paths(1, 20, 7, 2), torch.randint(2, 8, (20,), generator=torch.manual_seed(1))
     basis = NewtonBasis(k, 8).fit(x, lengths=lengths)
     features = LandmarkFeatures.choose(k, x, 8, lengths=lengths, jitter=0)
     wanted, got = basis(x, lengths=lengths), features(k, x, lengths=lengths)
@@ -60,7 +61,7 @@ def test_features_are_those_of_the_newton_basis():
 
 
 def test_gradients_in_the_parameters_of_the_kernel():
-    k, x = kernel("matern32"), paths(2, 5, 5, 2)
+    k, x = lifted("matern32"), paths(2, 5, 5, 2)
     features = LandmarkFeatures(paths(3, 3, 4, 2))
     assert "log_static_amplitude" in dict(k.named_parameters())
     assert gradients_are_right(k, lambda: features(k, x).tail, atol=1e-5)
@@ -76,22 +77,6 @@ def test_a_gaussian_process_of_lifted_paths_learns():
     assert float(k.log_static_amplitude.detach()) != before
     mean, _ = model.predict_f(x[60:])
     assert float((mean[:, 0] - y[60:]).square().mean()) < 0.5 * float(y[60:].var())
-
-
-def test_refusals_name_the_culprit():
-    x = paths(5, 3, 4, 2)
-    with pytest.raises(TypeError, match="take SparseGP"):
-        SignatureGP(kernel("rbf"), LandmarkFeatures(x), Gaussian())  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="kernel has 3 channels"):
-        SparseGP(SignatureKernel(3, static="rbf"), LandmarkFeatures(x), Gaussian())
-    with pytest.raises(ValueError, match="no landmark"):
-        LandmarkFeatures(x[:0])
-    with pytest.raises(ValueError, match="jitter"):
-        LandmarkFeatures(x, jitter=2.0)
-    with pytest.raises(ArithmeticError, match="landmark 1 is a combination"):
-        LandmarkFeatures(x[[0, 0]], jitter=0)(kernel("rbf"), x)
-    with pytest.raises(ValueError, match="depends on the kernel"):
-        LandmarkFeatures(x).inducing_covariance()
 
 
 LOGGER = "siggpde.gp.landmarks"
@@ -140,26 +125,18 @@ def matrix(kernel: Any, x: Any, y: Any = None, **lengths: Any) -> Tensor:
 
 
 @pytest.mark.parametrize("name", kernels())
-def test_features_reproduce_the_kernel_at_the_landmarks(name: str):
-    kernel, x, new = kernels()[name], series(12), series(5, seed=1)
+def test_features_reproduce_the_kernel_at_the_landmarks_and_tails_are_the_variance_left(name: str):
+    """k(X, X) - k(X, Z) K_ZZ^-1 k(Z, X), by a solve of the whole matrix."""
+    kernel, x, new = kernels()[name], series(15), series(6, seed=2)
     basis = NewtonBasis(kernel, 6, threshold=0).fit(x)
-    seen, chosen = basis(new), basis(x[basis.landmarks_])
-    assert basis.size == 6 and seen.features.shape == (5, 6) and seen.features.dtype == torch.float64
-    assert torch.allclose(seen.features @ chosen.features.T, matrix(kernel, new, x[basis.landmarks_]), rtol=1e-9)
+    landmarks = x[basis.landmarks_]
+    seen, chosen, across = basis(new), basis(landmarks), matrix(kernel, new, landmarks)
+    assert basis.size == 6 and seen.features.shape == (6, 6) and seen.features.dtype == torch.float64
+    assert torch.allclose(seen.features @ chosen.features.T, across, rtol=1e-9)
     assert torch.allclose(chosen.features, basis.factor_, atol=1e-8) and float(chosen.tail.max()) < 1e-8
     assert torch.allclose(basis(x).features, basis.features_, atol=1e-8)
     assert torch.allclose(basis(x).tail, basis.tails_, atol=1e-8)
-
-
-@pytest.mark.parametrize("name", kernels())
-def test_tails_are_the_variance_left_by_the_landmarks(name: str):
-    """k(X, X) - k(X, Z) K_ZZ^-1 k(Z, X), by a solve of the whole matrix."""
-    kernel, x, new = kernels()[name], series(15), series(6, seed=2)
-    basis = NewtonBasis(kernel, 5).fit(x)
-    chosen = x[basis.landmarks_]
-    across = matrix(kernel, new, chosen)
-    explained = (across * torch.linalg.solve(matrix(kernel, chosen), across.T).T).sum(dim=1)
-    seen = basis(new)
+    explained = (across * torch.linalg.solve(matrix(kernel, landmarks), across.T).T).sum(dim=1)
     assert torch.allclose(seen.variance, matrix(kernel, new).diagonal(), rtol=1e-9)
     assert torch.allclose(seen.tail, seen.variance - explained, atol=1e-8) and seen.rounded == 0
 
@@ -330,25 +307,26 @@ def test_a_kernel_that_is_none_is_refused():
         NewtonBasis(pair, 3).fit(x)
 
 
-def test_errors():
-    kernel = SignatureKernel(2)
+def test_refusals_name_the_culprit():
+    x, kernel = paths(5, 3, 4, 2), SignatureKernel(2)
+    assert_refused("take SparseGP", SignatureGP, lifted("rbf"), LandmarkFeatures(x), Gaussian(), error=TypeError)
+    assert_refused("kernel has 3 channels", SparseGP, SignatureKernel(3, static="rbf"), LandmarkFeatures(x), Gaussian())
+    assert_refused("no landmark", LandmarkFeatures, x[:0])
+    assert_refused("jitter", LandmarkFeatures, x, jitter=2.0)
+    twice = LandmarkFeatures(x[[0, 0]], jitter=0)
+    assert_refused("landmark 1 is a combination", twice, lifted("rbf"), x, error=ArithmeticError)
+    assert_refused("depends on the kernel", LandmarkFeatures(x).inducing_covariance)
     for count in (0, -1, 2.5, True):
-        with pytest.raises(ValueError, match="count must be a positive whole number"):
-            NewtonBasis(kernel, count)
+        assert_refused("count must be a positive whole number", NewtonBasis, kernel, count)
     for threshold in (-1e-3, 1.0, float("nan")):
-        with pytest.raises(ValueError, match="threshold must be from 0 to below 1"):
-            NewtonBasis(kernel, 3, threshold=threshold)
-    with pytest.raises(ValueError, match="max_points must be"):
-        NewtonBasis(kernel, 3, max_points=0)
-    with pytest.raises(TypeError, match=r"pair \(gram, diagonal\) of functions"):
-        NewtonBasis(signature_kernel, 3)
-    with pytest.raises(ValueError, match="has no series"):
-        NewtonBasis(kernel, 3).fit(torch.zeros(0, 4, 2))
-    with pytest.raises(ValueError, match="the mean of k"):
-        NewtonBasis((lambda *a, **_: a[0][:, :, 0], lambda x, **_: torch.zeros(len(x))), 3).fit(torch.zeros(2, 4, 2))
+        assert_refused("threshold must be from 0 to below 1", NewtonBasis, kernel, 3, threshold=threshold)
+    assert_refused("max_points must be", NewtonBasis, kernel, 3, max_points=0)
+    assert_refused(r"pair \(gram, diagonal\) of functions", NewtonBasis, signature_kernel, 3, error=TypeError)
+    assert_refused("has no series", NewtonBasis(kernel, 3).fit, torch.zeros(0, 4, 2))
+    zero = (lambda *a, **_: a[0][:, :, 0], lambda x, **_: torch.zeros(len(x)))
+    assert_refused("the mean of k", NewtonBasis(zero, 3).fit, torch.zeros(2, 4, 2))
     for call in (lambda: NewtonBasis(kernel, 3)(series(2)), lambda: NewtonBasis(kernel, 3).size):
-        with pytest.raises(ValueError, match="no landmarks yet; call fit"):
-            call()
+        assert_refused("no landmarks yet; call fit", call)
     assert "5 found" in repr(NewtonBasis(kernel, 5).fit(series(9)))
 
 
@@ -423,14 +401,11 @@ def test_several_columns_are_solved_at_a_time():
     assert sum(size * size for size in matrix.among_asked) < 0.5 * 1000 * 50 and max(matrix.among_asked) <= 32
 
 
-def test_equal_tails_are_taken_in_order():
+def test_equal_tails_are_taken_in_order_until_nothing_is_left():
     for n in (5, 200):
         assert Recorded(torch.eye(n).double()).factorised(4).landmarks.tolist() == [0, 1, 2, 3]
     blocks = torch.block_diag(*[torch.ones(2, 2).double()] * 100)
     assert Recorded(blocks).factorised(5).landmarks.tolist() == [0, 2, 4, 6, 8]
-
-
-def test_it_stops_where_nothing_is_left():
     rows = positive(6, 6, 1)[[0, 1, 2, 0, 1, 2, 3]][:, [0, 1, 2, 0, 1, 2, 3]]
     done = Recorded(rows).factorised(7)
     assert len(done.landmarks) == 4 and not done.tails.any()

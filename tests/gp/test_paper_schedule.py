@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from helpers.refusals import assert_refused
 from helpers.small_models import QUIET, dense_covariance, disturb, labels, series, small_gp, targets
 from siggpde.gp import nadam
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, RobustMax, Softmax, StudentT
@@ -49,7 +50,7 @@ def test_a_long_run_comes_to_the_fixed_point_of_natural_gradients(kind: str, cov
     assert natural.elbo(x, y).item() >= nadam.elbo(x, y).item() - 2e-2
     assert natural.elbo(x, y).item() == pytest.approx(nadam.elbo(x, y).item(), abs=2e-2)
     assert torch.allclose(natural.variational.mean, nadam.variational.mean, atol=5e-2)
-    assert torch.allclose(dense_covariance(natural), dense_covariance(nadam), atol=5e-2)
+    assert torch.allclose(dense_covariance(natural.variational), dense_covariance(nadam.variational), atol=5e-2)
 
 
 def test_every_evaluation_of_a_phase_is_recorded():
@@ -138,17 +139,13 @@ def test_only_some_parameters_are_learned():
 
 
 def test_schedules_refuse_what_makes_no_sense():
-    for name in ("iterations", "batch", "learning_rate", "evaluate_every"):
-        with pytest.raises(ValueError, match=f"{name} must be positive"):
-            PaperSchedule(**{name: 0})
-    for wrong in ({"patience": 0}, {"cpu_budget": -1.0}):
-        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be positive"):
-            PaperSchedule(**wrong)
-    for name in ("max_iter", "learning_rate", "inner", "settle", "patience", "max_joint", "batch"):
-        with pytest.raises(ValueError, match=f"{name} must be positive"):
-            NaturalGradients(**{name: -1})
-    with pytest.raises(ValueError, match="schedule must be NaturalGradients"):
-        fit(small_gp(), (series(3), targets(series(3))), "adam", **QUIET)
+    paper = ("iterations", "batch", "learning_rate", "evaluate_every", "patience", "cpu_budget")
+    natural = ("max_iter", "learning_rate", "inner", "settle", "patience", "max_joint", "batch")
+    for schedule, names in ((PaperSchedule, paper), (NaturalGradients, natural)):
+        for name in names:
+            assert_refused(f"{name} must be positive", schedule, **{name: -1})
+    x = series(3)
+    assert_refused("schedule must be NaturalGradients", fit, small_gp(), (x, targets(x)), "adam", **QUIET)
 
 
 @pytest.mark.parametrize(("rate", "reason", "steps"), [(1e-9, "settled", 9), (0.03, "30 iterations", 30)])

@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from helpers.random_paths import generator
+from helpers.small_models import dense_covariance as dense
 from helpers.small_models import labels, same_state, series, small_gp
 from siggpde.gp.likelihoods import Softmax
 from siggpde.gp.natural_gradients import NaturalGradient
@@ -28,12 +29,6 @@ def somewhere(latents: int, size: int, covariance: str = "full", dtype: torch.dt
         if not q.full:
             q.root.mul_(1 + 0.3 * normal(latents, size, seed=seed + 2).tanh())
     return q
-
-
-def dense(q: VariationalGaussian) -> Tensor:
-    """Sigma of every latent, (latents, M, M)."""
-    root = q.root.detach().double()
-    return (root @ root.mT if q.full else torch.diag_embed(root.square())).expand(q.latents, -1, -1)
 
 
 def with_separate_covariances(q: VariationalGaussian) -> VariationalGaussian:

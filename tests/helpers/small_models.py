@@ -11,6 +11,7 @@ from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Gaussian, Likelihood
 from siggpde.gp.model import SignatureGP
+from siggpde.gp.variational import VariationalGaussian
 from siggpde.numerics.words import count_up_to
 
 QUIET: dict[str, Any] = {"progress": False}
@@ -69,10 +70,10 @@ def disturb(model: SignatureGP, seed: int = 0) -> SignatureGP:
     return model
 
 
-def dense_covariance(model: SignatureGP) -> Tensor:
-    """Sigma (latents, M, M), whatever the covariance of q(u)."""
-    root = model.variational.root.detach().double()
-    return root.tril() @ root.tril().mT if model.variational.full else torch.diag_embed(root.square())
+def dense_covariance(q: VariationalGaussian) -> Tensor:
+    """Sigma of every latent, (latents, M, M), whatever the covariance of q(u)."""
+    root = q.root.detach().double()
+    return (root.tril() @ root.tril().mT if q.full else torch.diag_embed(root.square())).expand(q.latents, -1, -1)
 
 
 def exact_gp(model: SignatureGP, x: Tensor, y: Tensor, new: Tensor) -> tuple[Tensor, Tensor, float]:
