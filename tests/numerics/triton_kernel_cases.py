@@ -119,7 +119,7 @@ def test_gram_matrices_and_their_gradients(
         x, (lift, parameters) = leaf(points, dtype), lifted_by(static, amplitude)
         y, lengths = (None, None) if symmetric else (leaf(others, dtype), OTHERS)
         value = ops.gram(Pairs(x, RAGGED, y, lengths, settings=KernelSettings(lift, *solver)), True)
-        assert not symmetric or torch.equal(value, value.T)
+        assert not symmetric or ops is reference or torch.equal(value, value.T)
         return with_gradients(value, x, *parameters, *([] if y is None else [y]))
 
     agree(compute, dtype, solver)
