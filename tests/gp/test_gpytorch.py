@@ -88,9 +88,7 @@ def test_without_gpytorch_the_message_says_what_to_install(monkeypatch):
         from_gpytorch(None)
 
 
-@pytest.fixture
-def theirs():
-    return pytest.importorskip("gpytorch.likelihoods", reason="GPyTorch is not installed")
+theirs = gpytorch.likelihoods
 
 
 def marginals(rows: int = 7) -> tuple[torch.Tensor, torch.Tensor]:
@@ -101,24 +99,29 @@ def marginals(rows: int = 7) -> tuple[torch.Tensor, torch.Tensor]:
     return mean, variance
 
 
-def test_gaussian_agrees_with_ours(theirs):
-    original = theirs.GaussianLikelihood()
-    original.initialize(noise=0.4)
-    adapted, ours = from_gpytorch(original), Gaussian(noise=0.4)
+def test_likelihoods_that_are_ours_too_agree_with_them():
     mean, variance = marginals()
     y = torch.linspace(-1, 1, 7).double()
-    for one, other in zip(adapted.statistics(mean, variance, y), ours.statistics(mean, variance, y), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
-    for one, other in zip(adapted.predict(mean, variance), ours.predict(mean, variance), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
-    density = ours.log_predictive(mean, variance, y)
-    torch.testing.assert_close(adapted.log_predictive(mean, variance, y), density, rtol=1e-5, atol=1e-5)
-    quantile = ours.quantile(mean, variance, 0.9)
-    torch.testing.assert_close(adapted.quantile(mean, variance, 0.9), quantile, rtol=1e-5, atol=1e-5)
+    gaussian = theirs.GaussianLikelihood()
+    gaussian.initialize(noise=0.4)
+    adapted, ours = from_gpytorch(gaussian), Gaussian(noise=0.4)
+    for name, last in (("statistics", y), ("log_predictive", y), ("quantile", 0.9)):
+        actual, expected = (getattr(likelihood, name)(mean, variance, last) for likelihood in (adapted, ours))
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(adapted.predict(mean, variance), ours.predict(mean, variance), rtol=1e-6, atol=1e-6)
+    student = theirs.StudentTLikelihood()
+    adapted = from_gpytorch(student)
+    ours = StudentT(scale=math.sqrt(student.noise.item()), df=student.deg_free.item())
+    expected = ours.expected_log_prob(mean, variance, y)
+    torch.testing.assert_close(adapted.expected_log_prob(mean, variance, y), expected, rtol=1e-5, atol=1e-5)
+    with pytest.raises(NotImplementedError, match="no distribution function"):
+        adapted.quantile(mean, variance, 0.5)
+    bernoulli = from_gpytorch(theirs.BernoulliLikelihood())
+    assert isinstance(bernoulli, Bernoulli) and bernoulli.link == "probit"
 
 
 @pytest.mark.parametrize("kind", ["StudentTLikelihood", "LaplaceLikelihood", "BetaLikelihood", "GaussianLikelihood"])
-def test_parameters_learn_and_expectations_are_right(theirs, kind):
+def test_parameters_learn_and_expectations_are_right(kind):
     original = getattr(theirs, kind)()
     likelihood = from_gpytorch(original)
     mean, variance = marginals()
@@ -139,41 +142,24 @@ def test_parameters_learn_and_expectations_are_right(theirs, kind):
         likelihood.settings()
 
 
-def test_student_t_agrees_with_ours(theirs):
-    original = theirs.StudentTLikelihood()
-    likelihood = from_gpytorch(original)
-    ours = StudentT(scale=math.sqrt(original.noise.item()), df=original.deg_free.item())
-    mean, variance = marginals()
-    y = torch.linspace(-1, 1, 7).double()
-    expected = ours.expected_log_prob(mean, variance, y)
-    torch.testing.assert_close(likelihood.expected_log_prob(mean, variance, y), expected, rtol=1e-5, atol=1e-5)
-    with pytest.raises(NotImplementedError, match="no distribution function"):
-        likelihood.quantile(mean, variance, 0.5)
-
-
-def test_bernoulli_becomes_ours(theirs):
-    likelihood = from_gpytorch(theirs.BernoulliLikelihood())
-    assert isinstance(likelihood, Bernoulli) and likelihood.link == "probit"
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (
-            lambda theirs: theirs.SoftmaxLikelihood(num_features=2, num_classes=3),
+            lambda: theirs.SoftmaxLikelihood(num_features=2, num_classes=3),
             r"siggpde.likelihoods.Softmax\(classes",
         ),
-        (lambda theirs: theirs.FixedNoiseGaussianLikelihood(torch.ones(3)), "its noise belongs to given inputs"),
-        (lambda theirs: theirs.MultitaskGaussianLikelihood(num_tasks=2), "only likelihoods of one latent function"),
-        (lambda theirs: theirs.LaplaceLikelihood(batch_shape=torch.Size([4])), "for a batch of problems"),
-        (lambda theirs: theirs, "takes a likelihood of GPyTorch, got module"),
+        (lambda: theirs.FixedNoiseGaussianLikelihood(torch.ones(3)), "its noise belongs to given inputs"),
+        (lambda: theirs.MultitaskGaussianLikelihood(num_tasks=2), "only likelihoods of one latent function"),
+        (lambda: theirs.LaplaceLikelihood(batch_shape=torch.Size([4])), "for a batch of problems"),
+        (lambda: theirs, "takes a likelihood of GPyTorch, got module"),
     ],
 )
-def test_unsupported_ones_say_what_to_use(theirs, make, message):
+def test_unsupported_ones_say_what_to_use(make, message):
     with pytest.raises(TypeError, match=message):
-        from_gpytorch(make(theirs))
+        from_gpytorch(make())
 
 
-def test_targets_outside_the_support_are_refused(theirs):
+def test_targets_outside_the_support_are_refused():
     with pytest.raises(ValueError, match=r"target 1 is 1.5: BetaLikelihood gives it no probability"):
         from_gpytorch(theirs.BetaLikelihood()).check_targets([0.5, 1.5])

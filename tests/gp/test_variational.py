@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from helpers.random_paths import generator
+from helpers.refusals import assert_refused
 from helpers.small_models import dense_covariance as dense
 from helpers.small_models import labels, same_state, series, small_gp
 from siggpde.gp.likelihoods import Softmax
@@ -213,11 +214,9 @@ def test_a_narrow_posterior_is_carried_over(dtype: torch.dtype):
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="covariance must be"):
-        VariationalGaussian(1, 2, "low rank")
+    assert_refused("covariance must be", VariationalGaussian, 1, 2, "low rank")
     for latents, size in ((0, 2), (2, 0)):
-        with pytest.raises(ValueError, match="at least one latent and one inducing variable"):
-            VariationalGaussian(latents, size)
+        assert_refused("at least one latent and one inducing variable", VariationalGaussian, latents, size)
     assert "2 latents, 3 inducing variables" in repr(VariationalGaussian(2, 3))
 
 
