@@ -140,12 +140,18 @@ def test_coverage_is_as_stated(grouped: bool):
     assert 0.9 - 3 * error < covered_random / total < most, covered_random / total
 
 
-def test_sets_grow_with_the_level():
+def test_sets_grow_with_the_level_and_are_the_same_in_every_batch():
     batch, y = noisy(60, 3, 5)
     committee, (new, _) = fitted(batch, Targets(y, 3)), noisy(40, 3, 6)
     for settings in ({}, {"by_class": True}, {"allow_empty": True}):
         smaller, larger = (prediction_sets(committee, new, level, **settings) for level in (0.7, 0.95))
         assert bool((larger | ~smaller).all()) and int(larger.sum()) > int(smaller.sum())
+    whole = prediction_sets(committee, new, 0.8, allow_empty=True)
+    order = torch.randperm(40, generator=generator(1))
+    assert torch.equal(prediction_sets(committee, new[order], 0.8, allow_empty=True), whole[order])
+    padded = SeriesBatch(torch.nn.functional.pad(new.values, (0, 0, 0, 2), value=7.0), torch.full((40,), 3))
+    assert torch.equal(prediction_sets(committee, padded, 0.8, allow_empty=True), whole)
+    assert len(new_shares(new, True).unique()) == 40
 
 
 def test_a_class_of_few_series_is_never_excluded_by_class():
@@ -174,17 +180,6 @@ def test_without_the_closed_form_new_series_are_compared_as_they_are(changed: di
     actual = prediction_sets(committee, new, 0.9)
     assert torch.equal(actual, ((1 + counted) / (1 + len(record.y)) > 0.1) | (p == p.amax(1, keepdim=True)))
     assert float(actual.gather(1, truth[:, None]).double().mean()) > 0.85
-
-
-def test_a_series_has_the_same_set_in_every_batch():
-    batch, y = noisy(60, 3, 5)
-    committee, (new, _) = fitted(batch, Targets(y, 3)), noisy(40, 3, 6)
-    whole = prediction_sets(committee, new, 0.8, allow_empty=True)
-    order = torch.randperm(40, generator=generator(1))
-    assert torch.equal(prediction_sets(committee, new[order], 0.8, allow_empty=True), whole[order])
-    padded = SeriesBatch(torch.nn.functional.pad(new.values, (0, 0, 0, 2), value=7.0), torch.full((40,), 3))
-    assert torch.equal(prediction_sets(committee, padded, 0.8, allow_empty=True), whole)
-    assert len(new_shares(new, True).unique()) == 40
 
 
 @pytest.mark.parametrize("grouped", [False, True])

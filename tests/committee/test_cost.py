@@ -61,26 +61,17 @@ def test_what_does_not_fit_is_left_out_and_the_log_says_so(caplog: pytest.LogCap
     assert "cheap (loss 1.0000, 11 s), usual (loss 0.8000, 201 s), about 212 s" in said
 
 
-def test_a_kernel_that_is_there_already_costs_nothing_more():
+def test_members_are_chosen_within_the_budget_or_the_time_limit():
     """`cheap` and `dear` are within the budget together; their sum has no kernel more."""
     assert 1e-5 * N + 6e-4 * N + 3 * OWN < cost.BUDGET < 2 * 6e-4 * N
     assert set(chosen([0.2, 0.0, 0.5, 0.0, 0.3])) == {"cheap", "dear", "cheap and dear"}
-
-
-def test_members_are_taken_by_weight_for_a_second_unless_one_alone_weighs_more():
-    """`usual` and `dear` are too dear together. By the second `usual` is better, but `dear` weighs more than that."""
+    # `usual` and `dear` are too dear together. By the second `usual` is better, but `dear` weighs more than that.
     assert set(chosen([0.0, 0.4, 0.6, 0.0, 0.0])) == {"dear"}
     assert set(chosen([0.0, 0.6, 0.4, 0.0, 0.0])) == {"usual"}
     assert set(chosen([0.3, 0.35, 0.35, 0.0, 0.0])) == {"cheap", "usual"}
-
-
-def test_where_no_weighed_member_fits_the_best_is_taken_of_those_that_do_and_where_none_does_the_cheapest():
     assert chosen([0.0, 0.0, 0.0, 1.0, 0.0]) == {"cheap and dear": 1.0}
     assert chosen([0.0, 0.0, 0.0, 1.0, 0.0], [1.0, 0.5, 0.7, 0.3, 0.65]) == {"usual": 1.0}
     assert chosen([0.0, 0.2, 0.2, 0.6, 0.0], total=10**9) == {"cheap": 1.0}
-
-
-def test_a_time_limit_takes_the_place_of_the_budget():
     weights = [0.1, 0.3, 0.6, 0.0, 0.0]
     assert set(chosen(weights, limit=100.0)) == {"cheap"}
     assert set(chosen(weights, limit=10 * cost.BUDGET)) == {"cheap", "usual", "dear"}

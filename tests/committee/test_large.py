@@ -116,21 +116,15 @@ def test_every_series_is_at_most_one_of_both(n: int, count: int, landmarks: int,
     assert int(both.min()) >= 0 and int(both.max()) < n
 
 
-def test_as_many_landmarks_as_wanted_of_many():
+def test_landmarks_of_many_series():
     actual = choose_landmarks(SeriesBatch(walks(2000, 3, 1, 6)), 800, 0, Shard(ALONE, 2000))
     assert (len(actual.landmarks), len(actual.tuned)) == (800, 1200)
-
-
-def test_the_order_in_which_series_are_given_does_not_matter():
     x, turned = walks(1000, 4, 2, 6), torch.randperm(1000, generator=torch.Generator().manual_seed(3))
     one = choose_landmarks(SeriesBatch(x), 300, 0, Shard(ALONE, 1000))
     other = choose_landmarks(SeriesBatch(x[turned]), 300, 0, Shard(ALONE, 1000))
     assert torch.equal(one.landmarks, turned[other.landmarks])
     assert torch.equal(one.tuned, turned[other.tuned])
-
-
-def test_landmarks_of_few_long_series_are_drawn_at_random():
-    """Not from one end of the order by which they were sorted."""
+    # Not from one end of the order by which they were sorted.
     x = walks(300, 4, 1, 6)
     x[:, :, 0] += torch.linspace(0, 1000, 300).double()[:, None]
     actual = choose_landmarks(SeriesBatch(x), 100, 0, Shard(ALONE, 300))

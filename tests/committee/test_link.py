@@ -59,7 +59,7 @@ def test_much_variance_is_no_knowledge(classes: int, seed: int):
         torch.testing.assert_close(each.sum(1), torch.ones(9).double())
 
 
-@pytest.mark.parametrize(("mean", "excess"), [*itertools.product([-3.0, -1.0, 0.2, 2.0], [0.05, 0.5, 2.0, 10.0])])
+@pytest.mark.parametrize(("mean", "excess"), itertools.product([-3.0, -1.0, 0.2, 2.0], [0.05, 0.5, 2.0, 10.0]))
 def test_two_classes_are_the_mean_of_a_sigmoid(mean: float, excess: float):
     """Latents f and -f with variance w: the logit a (f - -f) has variance 4 a² w."""
     slope = 1.5
@@ -152,7 +152,7 @@ def slow_loss(point: np.ndarray, start: np.ndarray, mean: Tensor, targets: Targe
     return total / n
 
 
-def test_certainty_grows_with_what_was_right():
+def test_certainty_grows_with_what_was_right_and_is_never_whole():
     right = torch.tensor([[0.3, -0.3], [-0.3, 0.3]]).double()
     fits = [
         fit_link(right.repeat(n, 1), torch.ones(2 * n).double(), Targets(torch.arange(2 * n) % 2, 2)) for n in (2, 200)
@@ -162,9 +162,6 @@ def test_certainty_grows_with_what_was_right():
     mean, variance, targets = latents(200, 2, 4, strength=0.0)
     chances = fit_link(mean, variance, targets).probabilities(mean, variance)
     assert float((chances - 0.5).abs().max()) < 0.35
-
-
-def test_no_probability_is_zero():
     mean = torch.tensor([[1e6, -1e6], [-1e6, 1e6]]).double()
     link = fit_link(
         torch.tensor([[1.0, -1.0], [-1.0, 1.0]]).double(), torch.ones(2).double(), Targets(torch.arange(2), 2)

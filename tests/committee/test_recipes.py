@@ -94,21 +94,15 @@ def test_a_power_is_that_of_the_cosine():
     assert float(torch.linalg.eigvalsh(actual.gram)[0]) > -1e-12
     new = {name: Rows(each.gram[5:], each.variance[5:]) for name, each in rows.items()}
     torch.testing.assert_close(recipe.mix(new, plain.variance).gram, wanted[5:])
-
-
-def test_a_series_at_the_mean_has_a_power_too():
     zero = {"a": Rows(torch.zeros(2, 3).double(), torch.full((2,), 1e-9).double())}
     actual = Recipe("a²", (("a", 1.0),), 2).mix(zero, torch.ones(3).double())
     assert torch.equal(actual.gram, torch.full((2, 3), 0.25 + CONSTANT).double())
 
 
-def test_a_recipe_is_its_state():
+def test_states_and_families_of_recipes():
     for recipe in recipes(ALL):
         again = Recipe.from_state(recipe.state())
         assert (again.name, again.weights, again.power) == (recipe.name, recipe.weights, recipe.power)
-
-
-def test_families_are_kinds_of_views():
     actual = {name: recipe.family for name, recipe in by_name(ALL).items()}
     assert actual["L"] == actual["G"] == actual["LG²"] and actual["P"] == actual["PR"] and actual["X"] == actual["3"]
     assert len({actual[name] for name in ("L", "P", "X", "S", "GW", "PRGWS")}) == 6

@@ -157,16 +157,13 @@ def test_errors_of_the_kernel_are_not_blown_up(size: float, monkeypatch: pytest.
     assert actual < 1.5 * claimed and claimed < 2e-3 + 30 * size
 
 
-def test_the_log_density_of_numbers_is_that_of_a_normal():
+def test_log_densities_of_numbers_and_of_classes():
     targets = targets_of(12, None, False, 11)
     mean, variance = torch.randn(12, 1, generator=generator(12)).double(), torch.rand(12).double() + 0.1
     actual, prior = targets.log_density(mean, variance)
     wanted = torch.distributions.Normal(mean[:, 0], variance.sqrt()).log_prob(targets.y)
     torch.testing.assert_close(actual, wanted)
     assert prior == 0.0
-
-
-def test_a_few_series_predicted_right_are_no_proof():
     means = torch.tensor([[1.0, -1.0], [-1.0, 1.0]]).double()
     few_series, _ = Targets(torch.tensor([0, 1]), 2).log_density(means, torch.ones(2).double())
     many, _ = Targets(torch.arange(100) % 2, 2).log_density(means.repeat(50, 1), torch.ones(100).double())

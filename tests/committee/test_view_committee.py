@@ -121,10 +121,13 @@ def test_unusual_series(name: str, kind: str):
     assert bool(torch.isfinite(outputs(committee, far)).all())
 
 
-def test_series_that_disagree_are_a_toss():
+def test_series_that_disagree_are_a_toss_and_constant_targets_are_known():
     batch = SeriesBatch(walks(6, 10, 1).repeat_interleave(2, 0))
     chances = outputs(fit(batch, Targets(torch.arange(12) % 2, 2)), batch)
     torch.testing.assert_close(chances, torch.full((12, 2), 0.5).double(), rtol=0, atol=0.1)
+    batch = SeriesBatch(walks(12, 10, 1))
+    mean, variance = fit(batch, Targets(torch.zeros(12).double(), None)).mean_and_variance(batch)
+    assert bool((mean.abs() < 1e-6).all()) and bool((variance < 1e-6).all())
 
 
 @pytest.mark.parametrize("kinds", [("path", "windows"), ("kernel",), ("lifted", "linear"), KINDS])
@@ -137,16 +140,16 @@ def test_of_series_that_are_all_alike_only_their_targets_are_known(kinds: tuple[
     assert mean.numpy() == pytest.approx(np.full(40, 0.2875), abs=0.02)
 
 
-def test_no_view_at_all_is_an_error():
+def test_views_and_members_are_as_many_as_asked_and_some_at_least():
+    batch = SeriesBatch(walks(30, 20, 1, 9))
+    for most in (1, 2):
+        assert len(fit(batch, labels(batch), replace(QUICK, members=most)).members) <= most
+    hurried = fit(batch, labels(batch), replace(QUICK, kinds=("path", "kernel"), time_limit=1e-9))
+    assert len(hurried.blocks) == 1
+    check(hurried, batch, labels(batch))
     batch = SeriesBatch(walks(6, 8, 1))
     with pytest.raises(ValueError, match="no view of such series"):
         fit(batch, Targets(torch.arange(6) % 2, 2), replace(QUICK, kinds=("spectrum",)))
-
-
-def test_targets_that_do_not_vary():
-    batch = SeriesBatch(walks(12, 10, 1))
-    mean, variance = fit(batch, Targets(torch.zeros(12).double(), None)).mean_and_variance(batch)
-    assert bool((mean.abs() < 1e-6).all()) and bool((variance < 1e-6).all())
 
 
 def test_weights_of_series_move_probabilities():
@@ -200,15 +203,6 @@ def test_views_of_ones_own_are_members():
     assert float((outputs(committee, batch).argmax(1) == labels(batch).y).double().mean()) > 0.9
     taken = (TransformerView("L", Ends()),)
     assert_refused("the same name 'L'", fit, batch, labels(batch), replace(QUICK, more_views=taken))
-
-
-def test_no_more_members_than_asked_and_no_more_time():
-    batch = SeriesBatch(walks(30, 20, 1, 9))
-    for most in (1, 2):
-        assert len(fit(batch, labels(batch), replace(QUICK, members=most)).members) <= most
-    hurried = fit(batch, labels(batch), replace(QUICK, kinds=("path", "kernel"), time_limit=1e-9))
-    assert len(hurried.blocks) == 1
-    check(hurried, batch, labels(batch))
 
 
 @pytest.mark.slow

@@ -46,33 +46,19 @@ def test_series_in_another_order_change_little(spread: float):
     assert float((bootstrap_weights(logs[:, order]) - bootstrap_weights(logs)).abs().max()) < 0.12
 
 
-def test_equal_members_share():
+def test_weights_by_hand():
     logs = densities(1, 30, 3)
     actual = bootstrap_weights(torch.cat([logs, logs, logs - 3.0]))
     torch.testing.assert_close(actual, torch.tensor([0.5, 0.5, 0.0]).double(), rtol=0, atol=1e-9)
     shifted = bootstrap_weights(torch.cat([logs, logs, logs - 3.0]) - 100.0)
     torch.testing.assert_close(shifted, actual)
-
-
-def test_it_is_the_mean_over_draws_of_tempered_softmaxes():
-    """By another generator, to the accuracy of 400 draws."""
-    logs = densities(3, 50, 4)
-    shares = torch.distributions.Dirichlet(torch.ones(50).double()).sample(torch.Size([20_000]))
-    wanted = torch.softmax(50 * shares @ logs.T / 4.0, dim=1).mean(0)
-    assert float((bootstrap_weights(logs, seed=1) - wanted).abs().max()) < 0.06
-
-
-def test_the_best_of_other_families_have_a_share():
-    """However clear the best member is; of a family only its best."""
+    # However clear the best member is; of a family only its best.
     logs = torch.full((4, 500), -0.5).double() - torch.tensor([0.0, 0.2, 0.1, 0.15]).double()[:, None]
     assert float(bootstrap_weights(logs)[0]) > 0.99
     actual = bootstrap_weights(logs, ["a", "a", "b", "b"])
     assert 0.7 < float(actual[0]) < 0.95 and float(actual[2]) > 0.05 and actual[1] == actual[3] == 0
     torch.testing.assert_close(bootstrap_weights(logs, "aaaa"), bootstrap_weights(logs), rtol=0, atol=1e-6)
-
-
-def test_luck_is_not_bet_on():
-    """A member that is best because of one series does not get all; one that is better on all of them does."""
+    # A member that is best because of one series does not get all; one that is better on all of them does.
     level = torch.full((2, 40), -0.5).double()
     lucky, better = level.clone(), level.clone()
     lucky[0, 0] += 8.0
@@ -81,6 +67,14 @@ def test_luck_is_not_bet_on():
     assert float(bootstrap_weights(better.repeat(1, 5))[0]) > 0.99
     several = torch.full((3, 500), -0.5).double() - torch.tensor([0.0, 0.001, 1.0]).double()[:, None]
     assert bootstrap_weights(several)[2] == 0
+
+
+def test_it_is_the_mean_over_draws_of_tempered_softmaxes():
+    """By another generator, to the accuracy of 400 draws."""
+    logs = densities(3, 50, 4)
+    shares = torch.distributions.Dirichlet(torch.ones(50).double()).sample(torch.Size([20_000]))
+    wanted = torch.softmax(50 * shares @ logs.T / 4.0, dim=1).mean(0)
+    assert float((bootstrap_weights(logs, seed=1) - wanted).abs().max()) < 0.06
 
 
 def weigh(densities: torch.Tensor, targets: Targets) -> torch.Tensor:

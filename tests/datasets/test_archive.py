@@ -111,12 +111,9 @@ def test_pendigits_needs_no_server(archive: Archive, cache: Path):
     assert archive.asked == [] and not cache.exists()
 
 
-def test_no_download_unless_wanted(archive: Archive):
+def test_no_such_data_set_and_no_download_unless_wanted(archive: Archive, cache: Path, tmp_path: Path):
     assert_refused("'Small' not found; looked for", load_dataset, "Small", download=False, error=FileNotFoundError)
     assert archive.asked == []
-
-
-def test_no_such_data_set(archive: Archive, cache: Path, tmp_path: Path):
     with pytest.raises(FileNotFoundError, match="'Nowhere' not found") as caught:
         load_dataset("Nowhere")
     message = str(caught.value)

@@ -117,7 +117,7 @@ def test_other_likelihoods_and_covariances_agree_too(folder: Path, count: int):
         assert_same_estimators(facts["estimated"], wanted["estimated"])
 
 
-def test_where_one_rank_fails_all_say_why(three: list[dict[str, Any]]):
+def test_what_ranks_send_each_other_and_say_where_one_fails(three: list[dict[str, Any]]):
     first, second, third = (facts["failing"] for facts in three)
     assert third[0].startswith("ValueError: x is not finite (nan) in series 7")
     for said in (first, second):
@@ -127,9 +127,6 @@ def test_where_one_rank_fails_all_say_why(three: list[dict[str, Any]]):
     assert first[2].startswith("ValueError: rank 0 has no series, of 3 in all: use fewer ranks")
     assert first[3].startswith("ValueError: labels are int64 on rank 0 but <U1 on rank 1")
     assert first[4].startswith("KeyError") and "rank 0 of 3 stopped" in third[4]
-
-
-def test_what_ranks_send_each_other(three: list[dict[str, Any]]):
     for facts in three:
         actual = facts["tools"]
         torch.testing.assert_close(actual["sum"], [torch.tensor([0.3, 3.0]), torch.tensor(3)])
@@ -167,14 +164,11 @@ def test_leaving_a_group_ends_its_threads():
     assert not dist.is_initialized()
 
 
-def test_what_torchrun_sets_is_asked_for(monkeypatch: pytest.MonkeyPatch):
+def test_what_torchrun_sets_is_asked_for_and_ranks_that_never_come_are_not_waited_for(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     assert_refused("RANK, MASTER_ADDR, MASTER_PORT is not set: start with torchrun", connect)
-
-
-def test_ranks_that_never_come_are_not_waited_for(monkeypatch: pytest.MonkeyPatch):
     for name, value in {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}.items():
         monkeypatch.setenv(name, value)
     assert_refused(r"rank 1 of 2 could not meet the others at 127\.0\.0\.1:9", connect, timeout=1.0, error=RankLost)

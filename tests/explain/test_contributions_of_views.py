@@ -141,7 +141,7 @@ def test_a_square_shares_products_equally():
         assert linear_view.value == pytest.approx(value)
 
 
-def test_every_feature_has_a_name_and_letters_of_its_channels(batch, classifier):
+def test_features_have_names_and_letters_in_words(batch, classifier):
     for block in (block for block in classifier.blocks if isinstance(block, FeatureBlock)):
         widths = [part.values.shape[1] for part in block.landmarks]
         names, letters = block.names(NAMES), block.letters(NAMES)
@@ -155,9 +155,6 @@ def test_every_feature_has_a_name_and_letters_of_its_channels(batch, classifier)
     assert len(vocabulary.names) == len(vocabulary.letters) == len(vocabulary.set_indices)
     used = {int(i) for part in vocabulary.parts if part is not None for i in part}
     assert used | set(vocabulary.kernels.values()) == set(range(len(vocabulary.names)))
-
-
-def test_names_are_told_in_words(batch, classifier):
     result = explain_series(classifier, batch, NAMES, CLASSES, top=EVERYTHING)[0]
     names = {term.name for term in result.contributions}
     assert {"time–a", "1 / norm of the signature", "signature kernel of all words", "extremes 0"} <= names

@@ -164,16 +164,13 @@ def test_importance_is_the_spread_of_contributions(batch, classifier):
     assert "time–x" in {feature.name for feature in importances}
 
 
-def test_importance_looks_at_evenly_spaced_series(classifier):
+def test_importance_of_many_series(classifier, batch, regressor):
     many = batch_of(610, seed=4)
     importances = global_importance(classifier, many, NAMES, max_series=61)
     same = importance_of_features(classifier, SeriesBatch(many.values[::10]), NAMES)
     assert importances.features == same.features and importances.series == 61
     assert global_importance(classifier, many, NAMES).series == 500  # in two chunks
-
-
-def test_importance_of_many_series_is_that_of_all_at_once(batch, regressor):
-    """In chunks whose means differ."""
+    # In chunks whose means differ.
     values = batch_of(600, seed=4).values
     values[300:] *= 3
     importances = importance_of_features(regressor, SeriesBatch(values), NAMES, top=10**6)
@@ -271,9 +268,6 @@ def test_every_term_is_in_one_group_and_no_two_groups_cancel():
     assert spread.tolist() == sorted(spread.tolist(), reverse=True)
     for one, other in itertools.combinations(range(len(groups)), 2):
         assert float((sums[one] + sums[other]).std()) >= 0.799 * float(spread[[one, other]].max())
-
-
-def test_constant_terms_stay_apart():
     assert grouped(torch.ones(5, 3)) == [[0], [1], [2]]
     assert grouped(torch.zeros(5, 0)) == []
 

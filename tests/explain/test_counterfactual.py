@@ -22,29 +22,20 @@ def canvas(raw=VALUES, seen=None, donor=OTHER, spread=(1.0, 2.0)):
     return Canvas(raw, [0, 1], seen, None, [Donor(donor, None)], np.array(spread), raw.shape[1])
 
 
-def test_a_change_is_nothing_beside_the_stretch_and_the_donor_less_a_line_inside():
+def test_changes_by_hand():
     delta = canvas().delta(Change(0, 5, 12, (1,), 0.5))
     assert (delta[0] == 0).all() and (delta[1, :5] == 0).all() and (delta[1, 12:] == 0).all()
     gap = OTHER[:, 1] - VALUES[1]
     line = np.interp(np.arange(5, 12), [4, 12], gap[[4, 12]])
     assert delta[1, 5:12] == pytest.approx(0.5 * (gap[5:12] - line))
-
-
-def test_the_whole_series_becomes_the_donor():
     (series,) = canvas().changed([Change(0, 0, 20, (0, 1))])
     assert series == pytest.approx(OTHER.T)
-
-
-def test_ends_of_the_series_are_free():
     delta = canvas().delta(Change(0, 0, 8, (0,)))
     gap = OTHER[:, 0] - VALUES[0]
     assert delta[0, 0] == pytest.approx(gap[0])
     assert delta[0, 7] == pytest.approx(gap[7] - 7 / 8 * gap[8])
     last = canvas().delta(Change(0, 12, 20, (0,)))
     assert last[0, -1] == pytest.approx(gap[-1]) and last[0, 11] == 0
-
-
-def test_size_is_the_mean_change_in_spreads():
     change = Change(0, 3, 9, (0, 1))
     drawn = canvas()
     delta = drawn.delta(change)
@@ -52,16 +43,13 @@ def test_size_is_the_mean_change_in_spreads():
     assert drawn.size(replace(change, scale=0.25)) == pytest.approx(drawn.size(change) / 4)
 
 
-def test_gaps_stay_gaps():
+def test_gaps_long_series_and_donors_by_time():
     raw = VALUES.copy()
     raw[0, 6] = np.nan
     drawn = canvas(raw, seen=VALUES.T)
     (series,) = drawn.changed([Change(0, 5, 12, (0, 1))])
     assert np.isnan(series).sum() == 1 and np.isnan(series[0, 6])
     assert drawn.delta(Change(0, 5, 12, (0, 1)))[0, 6] == 0
-
-
-def test_long_series_are_changed_point_by_point_though_seen_averaged():
     raw = RANDOM.normal(size=(2, 40))
     seen = raw.reshape(2, 20, 2).mean(axis=2).T
     drawn = canvas(raw, seen)
@@ -72,9 +60,6 @@ def test_long_series_are_changed_point_by_point_though_seen_averaged():
     averaged = delta.reshape(2, 20, 2).mean(axis=2)
     averaged_first = canvas(seen.T).delta(change)  # as if the averaged series were the one handed in
     assert np.corrcoef(averaged.ravel(), averaged_first.ravel())[0, 1] > 0.9
-
-
-def test_donors_are_stretched_by_time():
     donor = Donor(np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 10.0]))
     onto = np.array([5.0, 7.0, 15.0, 25.0])
     assert donor.stretched(4, onto)[:, 0] == pytest.approx([0.0, 1.0, 1 + 4 / 9, 2.0])
@@ -146,13 +131,10 @@ def test_channels_that_do_not_matter_are_left_alone():
     assert best.reached and best.change.channels == (2,)
 
 
-def test_what_nothing_turns_is_said_to_be_so():
+def test_what_nothing_turns_is_said_to_be_so_and_a_narrow_interval_is_hit():
     drawn = line_canvas(1)
     best = Search(drawn, ClassGoal(1), lambda X: np.tile([0.9, 0.1], (len(X), 1)), certain, 0.05).run()
     assert not best.reached and best.margin < 0
-
-
-def test_a_narrow_interval_is_hit():
     drawn, predict = line_canvas(2), linear(2)
     now, then = predict(np.stack([drawn.raw, drawn.donors[0].values.T]))
     near = now + 0.31 * (then - now)
@@ -161,13 +143,10 @@ def test_a_narrow_interval_is_hit():
     assert best.reached and goal.low <= predict(drawn.changed([best.change]))[0] <= goal.high
 
 
-def test_of_equal_classes_the_first_is_predicted():
+def test_goals_are_checked():
     p = np.array([[0.5, 0.5], [0.4, 0.6], [0.6, 0.4]])
     for index in (0, 1):
         assert ((ClassGoal(index).margin(p) >= 0) == (p.argmax(axis=1) == index)).all()
-
-
-def test_goals_are_checked():
     classes, chances = np.array(["a", "b", "c"]), np.array([0.2, 0.5, 0.3])
     assert class_goal(None, classes, chances).index == 2
     assert class_goal("a", classes, chances).index == 0

@@ -43,16 +43,13 @@ def test_the_planted_channel_region_and_class(fitted):
     json.dumps(importances.to_dict())
 
 
-def test_of_few_series_words_stay_apart(fitted):
+def test_of_few_series_words_stay_apart_and_wrong_labels_turn_the_sign(fitted):
     model, _ = fitted
     X, _ = series(40, 1)
     assert any(part.others for part in model.importance(X, 5).words)
     assert not any(part.others for part in model.importance(X[:6], 5).words)
     (only,) = model.importance(X[::2], 2).classes  # all of one class: the mean over them
     assert only.label == "bump" and only.series == 20 and max(only.channels, key=lambda c: c.effect).name == "cause"
-
-
-def test_against_the_true_labels_the_sign_turns(fitted):
     model, _ = fitted
     X, y = series(40, 1)
     wrong = np.where(y == "bump", "flat", "bump")

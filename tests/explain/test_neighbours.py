@@ -46,7 +46,7 @@ def test_distances_are_those_of_the_kernels(ragged: bool):
         assert other.distance == pytest.approx(float(wanted), abs=0.01)
 
 
-def test_numbers_have_their_two_nearest_series_in_units():
+def test_numbers_have_their_two_nearest_series_and_models_without_series_none():
     batch = batch_of(14, 16)
     committee = keeping(view_committee_of(batch, ends(batch)), ends(batch))
     (explanation,) = explain_series(committee, batch[2:3], NAMES, walks=PermutationSettings(2, 4))
@@ -55,9 +55,6 @@ def test_numbers_have_their_two_nearest_series_in_units():
     scaled = explanation.in_units(2.0, 1.0)
     assert scaled.neighbours[1].target == pytest.approx(1 + 2 * second.target)
     assert json.loads(json.dumps(explanation.to_dict()))["neighbours"][0]["distance"] == nearest.distance
-
-
-def test_models_without_their_series_have_none():
     batch: SeriesBatch = batch_of(14, 16)
     full = finite_committee_of(batch, ends(batch))
     assert nearest_series(full, batch[:2], None, None) == [[], []]

@@ -115,17 +115,13 @@ def test_permutations_average_to_the_values_of_all_orders():
     assert result.segments.sampling_error.max() < 0.1 * np.abs(exact).max()
 
 
-def test_the_sampling_error_is_that_of_other_draws():
+def test_draws_are_those_of_the_seed_and_their_spread_is_the_sampling_error():
     batch = batch_of(20, 16)
     committee = view_committee_of(batch, ends(batch))
     drawn = [explain(committee, batch[:1], None, permutations=8, seed=seed)[0].segments for seed in range(10)]
     spread = np.std([segments.values for segments in drawn if segments is not None], axis=0, ddof=1)
     errors = np.mean([segments.sampling_error for segments in drawn if segments is not None], axis=0)
     assert 0.6 < np.sqrt((spread**2).mean() / (errors**2).mean()) < 1.6
-
-
-def test_draws_are_the_same_for_a_seed_and_for_a_series_alone():
-    batch = batch_of(20, 16)
     committee = view_committee_of(batch, labels_of(batch, 2), 2)
     two = explain(committee, batch[:2], 2)
     assert explain(committee, batch[:2], 2) == two
@@ -167,7 +163,7 @@ def test_the_planted_segment_and_channel_are_found(wandering: bool, background: 
     assert np.mean(hits) >= 0.95
 
 
-def test_times_and_points_are_those_of_the_data():
+def test_segments_of_time_stamps_of_facts_and_of_short_series():
     batch = batch_of(12, 20)
     times = torch.linspace(0, 1, 20, dtype=torch.float64).square().expand(12, -1)
     timed = replace(batch, times=times)
@@ -179,16 +175,6 @@ def test_times_and_points_are_those_of_the_data():
     (result,) = explain(view_committee_of(batch, ends(batch)), replace(batch, facts=facts)[:1], None)
     assert result.segments is not None
     assert result.segments.starts.tolist() == [0, 50, 100, 150] and result.segments.ends.tolist() == [49, 99, 149, 199]
-
-
-def test_neighbours_that_matter_are_one_stretch():
-    values = torch.tensor([[4.0, 0.1], [3.0, -1.0], [-2.0, -1.5], [0.5, 0.0]])
-    assert shapley.main_runs(values, 5) == [shapley.Run(0, 0, 1), shapley.Run(1, 1, 2), shapley.Run(0, 2, 2)]
-    assert shapley.main_runs(values, 1) == [shapley.Run(0, 0, 1)]
-    assert shapley.main_runs(0 * values, 5) == []
-
-
-def test_short_series_have_a_segment_for_every_point():
     batch = batch_of(12, 5)
     committee = view_committee_of(batch, ends(batch))
     (result,) = explain(committee, batch[:1], None, segments=10)
@@ -198,6 +184,16 @@ def test_short_series_have_a_segment_for_every_point():
     assert scaled is not None and scaled.latents == pytest.approx(3 + 10 * result.segments.latents)
     assert scaled.values.sum((0, 1)) == pytest.approx(scaled.latents - scaled.baseline, **EXACT)
     assert [stretch.value for stretch in scaled.main] == [10 * stretch.value for stretch in result.segments.main]
+
+
+def test_stretches_and_their_times_by_hand():
+    values = torch.tensor([[4.0, 0.1], [3.0, -1.0], [-2.0, -1.5], [0.5, 0.0]])
+    assert shapley.main_runs(values, 5) == [shapley.Run(0, 0, 1), shapley.Run(1, 1, 2), shapley.Run(0, 2, 2)]
+    assert shapley.main_runs(values, 1) == [shapley.Run(0, 0, 1)]
+    assert shapley.main_runs(0 * values, 5) == []
+    assert when(0.1 + 0.2, 12) == "0.3 to 12" and when(3, 3) == "at 3"
+    assert when(1234567, 1234569) == "1234567 to 1234569"
+    assert when(1.7e9 + 0.25, 1.7e9 + 3600) == "1700000000.25 to 1700003600"
 
 
 @pytest.mark.parametrize("settings", [{"segments": -1}, {"permutations": 3}])
@@ -223,12 +219,6 @@ def test_sentences_tell_channels_that_do_the_same_together():
     again = [Stretch("z", 17, 18, "falls", 0.4, 0.1, 0.1), *main[:2]]
     assert replace(segments, main=again).sentence == "x rises, then z falls, points 0 to 18"
     assert str(main[0]) == "z falls, 12 to 15: +0.5 ± 0.1"
-
-
-def test_late_points_and_time_stamps_are_told_apart():
-    assert when(0.1 + 0.2, 12) == "0.3 to 12" and when(3, 3) == "at 3"
-    assert when(1234567, 1234569) == "1234567 to 1234569"
-    assert when(1.7e9 + 0.25, 1.7e9 + 3600) == "1700000000.25 to 1700003600"
 
 
 CHANNELS = 5

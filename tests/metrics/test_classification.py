@@ -49,7 +49,7 @@ def test_classes_agree_with_scikit_learn_and_with_counts(seed, n, count):
         assert computed.auc == pytest.approx(oracle.roc_auc_score(y, p, average="macro", multi_class="ovr"))
 
 
-def test_brier_and_calibration_by_hand():
+def test_metrics_by_hand():
     p = [[0.7, 0.2, 0.1], [0.1, 0.9, 0.0], [0.4, 0.3, 0.3], [0.72, 0.2, 0.08]]
     computed = classification_metrics([0, 1, 2, 1], p, [0, 1, 2], bins=10)
     by_hand = [0.09 + 0.04 + 0.01, 0.01 + 0.01, 0.16 + 0.09 + 0.49, 0.72**2 + 0.64 + 0.08**2]
@@ -58,9 +58,6 @@ def test_brier_and_calibration_by_hand():
     assert computed.ece == pytest.approx((0.3 + 0.1 + 0.4 + 0.72) / 4)
     one = classification_metrics([0, 1, 2, 1], p, [0, 1, 2], bins=1)
     assert one.ece == pytest.approx(abs((0.7 + 0.9 + 0.4 + 0.72) / 4 - 0.5))
-
-
-def test_perfect_calibration_has_no_error_and_bins_count_all():
     p = np.tile([0.75, 0.25], (400, 1))
     y = np.repeat([0, 0, 0, 1], 100)
     assert classification_metrics(y, p, [0, 1]).ece == pytest.approx(0.0, abs=1e-12)
@@ -68,15 +65,9 @@ def test_perfect_calibration_has_no_error_and_bins_count_all():
     assert curve.count.tolist() == [0, 0, 400, 0]
     assert curve.confidence[2] == curve.accuracy[2] == 0.75
     assert np.isnan(curve.accuracy[0])
-
-
-def test_a_true_label_of_probability_zero_is_infinitely_wrong():
     computed = classification_metrics([0, 1], [[1.0, 0.0], [1.0, 0.0]], [0, 1])
     assert computed.nlpp == math.inf
     assert str(classification_metrics([0], [[1.0, 0.0]], [0, 1]).nlpp) == "0.0"
-
-
-def test_classes_that_do_not_occur_are_not_counted():
     computed = classification_metrics(["a", "a"], [[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]], ["a", "b", "c"])
     assert computed.balanced_accuracy == 0.5
     assert computed.recall[0] == 0.5 and math.isnan(computed.recall[1]) and math.isnan(computed.precision[2])
@@ -156,14 +147,11 @@ def test_the_curve_by_counting(seed: int, n: int, decimals: int):
     assert classification_metrics(y, p, [0, 1]).aurc == curve.area
 
 
-def test_risk_at_a_share():
+def test_risk_at_a_share_and_its_area():
     y, p = ["a", "a", "b", "b"], [[0.9, 0.1], [0.2, 0.8], [0.4, 0.6], [0.4, 0.6]]
     curve = risk_coverage(y, p, ["a", "b"])
     assert [curve.risk_at(share) for share in (0.1, 0.25, 0.5, 0.6, 1.0)] == [0, 0, 0.5, 0.25, 0.25]
     assert_refused("coverage must be above 0", curve.risk_at, 0)
-
-
-def test_the_surest_being_right_makes_the_area_small():
     p = np.linspace(0.5, 1, 200)
     sure = risk_coverage((p < 0.6).astype(int), np.stack([p, 1 - p], 1), [0, 1])
     other = risk_coverage((p > 0.9).astype(int), np.stack([p, 1 - p], 1), [0, 1])

@@ -146,16 +146,13 @@ def test_what_is_fixed_stays_fixed(tmp_path: Path):
     assert_same_model(model, again)
 
 
-def test_thousands_of_words_are_two_tensors_and_small_settings():
+def test_states_are_small_unshared_and_give_parameters():
     model = small_gp(Gaussian(0.1), 4000, covariance="diagonal")
     tensors, settings = model_state(model)
     assert tensors["features.words.lengths"].shape == (4000,)
     assert len(tensors["features.words.letters"]) == sum(map(len, model.features.words))
     assert len(json.dumps(settings)) < 500
     assert model_from_state(tensors, settings).features.words == model.features.words
-
-
-def test_the_state_given_is_not_changed_and_not_shared():
     tensors, settings = model_state(disturb(small_gp()))
     tensors = {name: tensor.clone() for name, tensor in tensors.items()}
     before, text = {name: tensor.clone() for name, tensor in tensors.items()}, json.dumps(settings)
@@ -164,6 +161,10 @@ def test_the_state_given_is_not_changed_and_not_shared():
         for parameter in model.parameters():
             parameter.add_(1)
     assert all(torch.equal(tensors[name], before[name]) for name in before) and json.dumps(settings) == text
+    model = model_from_state(*model_state(small_gp()))
+    assert all(isinstance(parameter, nn.Parameter) for parameter in model.parameters())
+    model.elbo(X, targets(X)).backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
 
 
 class Custom(Gaussian):
@@ -296,10 +297,3 @@ def test_features_must_be_words_of_the_kernel():
     tensors["features.words.lengths"] = torch.tensor([0, 1, 2])
     with pytest.raises(ModelFileError, match="the features use words that the kernel leaves out"):
         model_from_state(tensors, settings)
-
-
-def test_parameters_are_parameters():
-    model = model_from_state(*model_state(small_gp()))
-    assert all(isinstance(parameter, nn.Parameter) for parameter in model.parameters())
-    model.elbo(X, targets(X)).backward()
-    assert all(parameter.grad is not None for parameter in model.parameters())

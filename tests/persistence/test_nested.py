@@ -33,15 +33,12 @@ def test_round_trip(state: Any):
     assert all(name.startswith("model") for name in tensors)
 
 
-def test_the_order_of_axes_in_memory_is_kept():
+def test_the_order_of_axes_is_kept_and_what_does_not_fit_is_refused():
     value = torch.arange(12.0).reshape(3, 4).T
     flat, tensors = flatten_state({"a": [value, (1, 2)]}, "m")
     assert flat == {"a": [{"tensor": "m.a.0", "order": [1, 0]}, [1, 2]]} and tensors["m.a.0"].is_contiguous()
     restored = restore_state(flat, tensors)["a"][0]
     assert torch.equal(restored, value) and restored.stride() == value.stride()
-
-
-def test_what_does_not_fit():
     assert_refused(r"m\.a has the key 'tensor', which stands for tensors", flatten_state, {"a": {"tensor": 1}}, "m")
     assert_refused(r"lacks the tensor 'm\.a'", restore_state, {"tensor": "m.a"}, {}, error=ModelFileError)
     with pytest.raises(ModelFileError, match=r"the layout \[0, 0\] is given for a tensor of 2 axes"):

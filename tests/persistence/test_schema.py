@@ -119,12 +119,9 @@ def test_sizes_of_the_same_name_are_the_same():
         assert_refused(said, check, schema, wrong, error=SchemaError)
 
 
-def test_messages_stay_short():
+def test_messages_stay_short_and_a_model_without_anything_is_not_one():
     for value in ("x" * 10**6, 10**4000, ["x" * 100] * 1000, {"x" * 1000: 1}):
         with pytest.raises(SchemaError) as seen:
             check(bool, value)
         assert len(str(seen.value)) < 150
-
-
-def test_a_model_without_anything_is_not_one():
     assert_refused(r"^model lacks 'estimator'$", check_model, {}, {}, error=SchemaError)

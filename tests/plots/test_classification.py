@@ -19,7 +19,7 @@ def honest(n=400):
     return (random.random(n) < p).astype(int), np.stack([1 - p, p], axis=1)
 
 
-def test_bins_have_equal_counts():
+def test_bins_and_their_intervals():
     random = np.random.default_rng(1)
     p, right = random.random(103), random.random(103) < 0.5
     groups = equal_count_bins(p, right, 10)
@@ -28,20 +28,18 @@ def test_bins_have_equal_counts():
     assert (groups.count * groups.right).sum() == pytest.approx(right.sum())
     first = np.argsort(p)[: groups.count[0]]
     assert groups.right[0] == pytest.approx(right[first].mean())
-
-
-def test_equal_probabilities_share_a_bin():
     p, right = np.array([0.9, 1.0, 1.0, 1.0, 1.0, 0.8]), np.array([1, 1, 0, 1, 1, 0], dtype=bool)
     groups = equal_count_bins(p, right, 6)
     assert groups.count.tolist() == [1, 1, 4] and groups.right.tolist() == [0.0, 1.0, 0.75]
     assert equal_count_bins(p[:1], right[:1], 5).count.tolist() == [1]
-
-
-def test_wilson_interval_solves_its_equation():
-    """The ends p are where |share - p| is z standard deviations of a share whose expectation is p."""
+    # The ends p are where |share - p| is z standard deviations of a share whose expectation is p.
     share, count = np.array([0.0, 0.3, 1.0]), np.array([5, 40, 17])
     for end in wilson_interval(share, count, 0.9):
         assert np.abs(share - end) == pytest.approx(norm.ppf(0.95) * np.sqrt(end * (1 - end) / count))
+    count = np.arange(1, 400)
+    for right in (np.zeros(len(count)), np.ones(len(count)), np.round(0.3 * count) / count):
+        low, high = wilson_interval(right, count, 0.95)
+        assert (low <= right).all() and (right <= high).all() and (low < high).all()
 
 
 def test_calibration(pyplot, drawn):
@@ -99,13 +97,6 @@ def test_what_cannot_be_drawn_is_refused(plot):
     with pytest.raises(ValueError, match=r"level must be between 0 and 1, such as 0\.95, got 95"):
         plot([0, 1], [[1, 0], [0, 1]], [0, 1], level=95)
     assert_refused("whole number of at least 1, got 0", plot_calibration, [0, 1], [[1, 0], [0, 1]], [0, 1], bins=0)
-
-
-def test_the_share_is_inside_for_all_counts():
-    count = np.arange(1, 400)
-    for right in (np.zeros(len(count)), np.ones(len(count)), np.round(0.3 * count) / count):
-        low, high = wilson_interval(right, count, 0.95)
-        assert (low <= right).all() and (right <= high).all() and (low < high).all()
 
 
 @pytest.mark.parametrize("count", [2, 5, 30, 90])

@@ -39,13 +39,10 @@ def test_segments_have_the_colours_of_their_contributions(pyplot, drawn):
     drawn(axes[0])
 
 
-def test_edges_between_points_are_interpolated(pyplot):
+def test_edges_are_interpolated_and_uncertain_contributions_pale(pyplot):
     (ax,) = plot_series([[0.0, 1.0, 2.0]], [[1.0, -1.0]], [0.0, 0.5, 2.0])
     assert ax.lines[1].get_xydata().tolist() == [[0.0, 0.0], [0.5, 0.5]]
     assert ax.lines[2].get_xydata().tolist() == [[0.5, 0.5], [1.0, 1.0], [2.0, 2.0]]
-
-
-def test_uncertain_contributions_are_pale(pyplot):
     sure = plot_series(VALUES, PARTS, EDGES, times=POINTS, std=np.full((3, 3), 1e-6))
     doubtful = plot_series(VALUES, PARTS, EDGES, times=POINTS, std=np.full((3, 3), 5.0))
     plain = plot_series(VALUES, PARTS, EDGES, times=POINTS)
@@ -54,7 +51,7 @@ def test_uncertain_contributions_are_pale(pyplot):
     assert min(colour[2]) > 0.5 > min(colour[1])
 
 
-def test_the_counterfactual_is_drawn_where_it_differs(pyplot, drawn):
+def test_counterfactuals_are_drawn_where_they_differ_and_do_not_flatten_the_series(pyplot, drawn):
     other = VALUES.copy()
     other[1, 20:30] += 1
     axes = plot_series(VALUES, PARTS, EDGES, times=POINTS, counterfactual=other)
@@ -63,12 +60,8 @@ def test_the_counterfactual_is_drawn_where_it_differs(pyplot, drawn):
     assert np.flatnonzero(shown[1]).tolist() == list(range(19, 31))
     assert axes[0].get_legend().get_texts()[0].get_text() == "counterfactual"
     drawn(axes[0])
-
-
-def test_another_series_that_goes_far_does_not_flatten_the_first(pyplot, drawn):
     other = VALUES.copy()
     other[1, 20:30] += 1000
-    axes = plot_series(VALUES, PARTS, EDGES, times=POINTS, counterfactual=other)
     reach = np.ptp(VALUES[1])
     assert np.ptp(axes[1].get_ylim()) < 5 * reach and axes[1].get_ylim()[0] < VALUES[1].min()
     assert axes[1].texts[0].get_text() == f"up to {other[1].max():.4g}" and not axes[0].texts
@@ -186,7 +179,7 @@ def test_time_stamps_masks_and_padding(pyplot):
     assert_refused(r"from 0 to 1, but x goes from 0 to 0\.1", plot_explanation, why, padded[:, :5], time_channel=1)
 
 
-def test_the_std_of_the_posterior_comes_before_the_sampling_error(explained, pyplot):
+def test_the_std_of_the_posterior_comes_first_and_none_is_drawn_too(explained, pyplot, fitted):
     segments = explained.segments
     pale = replace(explained, segments=replace(segments, contrast_std=np.full_like(segments.contrast, 1e6)))
     colours = [
@@ -194,6 +187,8 @@ def test_the_std_of_the_posterior_comes_before_the_sampling_error(explained, pyp
         for explanation in (explained, pale)
     ]
     assert colours[1] > 0.5 and colours[1] >= colours[0]
+    (fast,) = fitted.explain(X[:1], segments=4, permutations=4, uncertainty=False)
+    assert len(plot_explanation(fast, X[0])) == len(X[0])
 
 
 def test_explanations_of_spectrograms_are_drawn_on_them(pyplot, drawn):
@@ -211,11 +206,6 @@ def test_explanations_of_spectrograms_are_drawn_on_them(pyplot, drawn):
     axes = plot_explanation(why, seen, time_channel=0, time_unit="s")
     assert [ax.get_title(loc="left") for ax in axes] == [f"channel 0 {f:g} Hz" for f in settings.frequencies()]
     drawn(axes[0])
-
-
-def test_explanations_without_uncertainty_are_drawn(fitted, pyplot):
-    (fast,) = fitted.explain(X[:1], segments=4, permutations=4, uncertainty=False)
-    assert len(plot_explanation(fast, X[0])) == len(X[0])
 
 
 def test_dollar_signs_in_names_are_no_formulas(explained, pyplot, drawn):

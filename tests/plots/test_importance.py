@@ -21,7 +21,7 @@ EFFECTS = [
 WORDS = [WordWeight("moisture–humidity–moisture", ("moisture", "humidity", "moisture"), 1.5, 0.3, (-1.5,))]
 
 
-def test_effects_have_their_signs_and_doubts(pyplot, drawn):
+def test_effects_and_what_the_paper_reads(pyplot, drawn):
     ax = plots.plot_effects(EFFECTS, label="effect on fat (%)")
     bars: Any = ax.patches
     assert [bar.get_width() for bar in bars] == [2.0, -1.0, 0.1]
@@ -34,6 +34,12 @@ def test_effects_have_their_signs_and_doubts(pyplot, drawn):
     for other in (Importances([Importance("x", (), 1.0, 1.0)], 1, 1), None):
         with pytest.raises(ValueError, match="effects must be a list of `Effect`"):
             plots.plot_effects(other)  # pyright: ignore[reportArgumentType]
+    ax = plots.plot_paper_reading(PaperReading(WORDS, {}, 10))
+    bars: Any = ax.patches
+    assert [bar.get_width() for bar in bars] == [1.5] and ax.get_xlabel() == "|m|"
+    drawn(ax)
+    assert len(plots.plot_paper_reading(WORDS).patches) == 1
+    assert_refused("no words to draw", plots.plot_paper_reading, [])
 
 
 def test_names_of_any_kind_are_drawn(pyplot, drawn):
@@ -43,15 +49,6 @@ def test_names_of_any_kind_are_drawn(pyplot, drawn):
     names_drawn = [text.get_text() for text in ax.get_yticklabels()]
     assert [part.replace("\n", "") for part in names_drawn] == words
     assert names_drawn[1].split("\n")[0].endswith("–") and ax.get_position().width > 0.3
-
-
-def test_what_the_paper_reads(pyplot, drawn):
-    ax = plots.plot_paper_reading(PaperReading(WORDS, {}, 10))
-    bars: Any = ax.patches
-    assert [bar.get_width() for bar in bars] == [1.5] and ax.get_xlabel() == "|m|"
-    drawn(ax)
-    assert len(plots.plot_paper_reading(WORDS).patches) == 1
-    assert_refused("no words to draw", plots.plot_paper_reading, [])
 
 
 @pytest.fixture(scope="module")
@@ -119,13 +116,10 @@ def test_given_axes_come_back(pyplot, importances):
     assert pyplot.get_fignums() == [figure.number]
 
 
-def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, importances):
+def test_without_matplotlib_or_importances_the_error_says_what_to_do(monkeypatch, importances):
     def missing(name, *args):
         raise ModuleNotFoundError(f"No module named {name!r}", name="matplotlib")
 
     monkeypatch.setattr("siggpde.plots.style.import_module", missing)
     assert_refused("pip install matplotlib", plots.plot_importance, importances, error=ImportError)
-
-
-def test_nothing_to_draw_is_refused():
     assert_refused("no importances to draw", plots.plot_importance, [])

@@ -9,7 +9,7 @@ from siggpde.plots import kernel_directions, plot_map
 from siggpde.plots.map import principal_directions
 
 
-def test_kernel_directions_tell_groups_apart(lines):
+def test_kernel_directions_tell_groups_apart_and_need_landmarks(lines):
     """They are coordinates in feature space: inner products of the training series are those of the centred kernel."""
     model, X, y = lines
     plane = kernel_directions(model, X)
@@ -28,10 +28,6 @@ def test_kernel_directions_tell_groups_apart(lines):
     gram, centre = np.asarray(gram)[:, column], np.eye(24) - 1 / 24
     assert everything @ everything.T == pytest.approx(centre @ gram @ centre, abs=1e-6)
     assert kernel_directions(model, X[:3]) == pytest.approx(plane[:3])
-
-
-def test_kernel_directions_need_landmarks(lines):
-    model, X, y = lines
     assert_refused("at most the number of landmark series, 24, got 25", kernel_directions, model, X, 25)
     private = SigGPClassifier(views=["windows"], members=1, keep_series=False).fit(X, y)
     assert_refused("no landmark series", kernel_directions, private, X)

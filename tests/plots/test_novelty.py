@@ -24,16 +24,13 @@ def test_histograms_are_shares_of_the_series(narrow, drawn):
     drawn(ax)
 
 
-def test_far_scores_do_not_squeeze_the_others(pyplot, drawn):
+def test_far_and_equal_scores(pyplot, drawn):
     ax = plot_novelty({"test": KNOWN[:50], "times 10": KNOWN[:50] + 300}, KNOWN)
     assert ax.get_xscale() == "asinh"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["training", "test", "times 10"]
     places = ax.transAxes.inverted().transform(ax.transData.transform([[0, 0], [1, 0], [300, 0]]))[:, 0]
     assert places[1] - places[0] > 0.05 and 0.9 < places[2] <= 1
     drawn(ax)
-
-
-def test_equal_scores(pyplot, drawn):
     drawn(plot_novelty([1.0], [1.0, 1.0]))
 
 

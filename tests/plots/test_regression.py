@@ -37,16 +37,13 @@ def test_what_does_not_fit_is_refused():
     assert_refused("y of series 0 is nan", plot_pit, [np.nan], [[2.0]], [0.4])
 
 
-def test_intervals(pyplot, drawn):
+def test_intervals(pyplot, drawn, narrow):
     y = np.linspace(0, 5, 20)
     mean = y + np.where(np.arange(20) % 5 == 0, 2.0, 0.1)
     ax = plot_intervals(y, torch.as_tensor(mean), mean - 1, mean + 1)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["inside (80%)", "outside (20%)"]
     drawn(ax)
     assert len(plot_intervals(y, y, y - 1, y + 1).get_legend().get_texts()) == 1
-
-
-def test_numbers_of_ticks_do_not_overlap(narrow):
     y = np.linspace(0, 0.18, 30)
     ax = plot_intervals(y, y, y - 1e-3, y + 1e-3, narrow)
     ax.figure.canvas.draw()

@@ -9,7 +9,7 @@ from siggpde.plots import plot_history, plot_sizes, plot_trials, plot_weights
 from siggpde.training import History, Record
 
 
-def test_weights(lines, narrow, drawn):
+def test_weights(lines, narrow, drawn, pyplot):
     committee = lines[0].committee_
     ax = plot_weights(committee, narrow)
     ends = np.zeros(len(committee.members))
@@ -18,9 +18,6 @@ def test_weights(lines, narrow, drawn):
     assert ends == pytest.approx(sorted(committee.weights.tolist(), reverse=True))
     assert ax.yaxis_inverted() and ax.get_legend() is not None
     drawn(ax)
-
-
-def test_weights_of_models_of_words(pyplot, drawn):
     batch = batch_of(24)
     ax = plot_weights(trained_model(batch, labels_of(batch, 2)))
     assert sorted(text.get_text() for text in ax.get_yticklabels()) == ["model 1"]
@@ -45,9 +42,6 @@ def test_trials(pyplot, drawn):
     ax = plot_trials([0.5, np.nan, 0.3, 0.4])
     assert ax.lines[0].get_ydata().tolist() == [0.5, 0.3, 0.3] and ax.lines[0].get_xdata().tolist() == [1, 3, 4]
     drawn(ax)
-
-
-def test_trials_of_many_sizes_are_on_a_logarithmic_axis(pyplot):
     assert plot_trials([0.5, 0.02]).get_yscale() == "log"
     assert plot_trials([0.5, 0.3]).get_yscale() == plot_trials([0.5, -0.02]).get_yscale() == "linear"
 

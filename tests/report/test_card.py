@@ -91,7 +91,7 @@ def test_a_card_of_the_papers_method():
     assert "model.predict(X, return_std=True)" in text
 
 
-def test_limits_are_those_of_this_model():
+def test_limits_are_those_of_this_model_and_groups_are_named():
     text = card(VIEWS)
     assert "Probabilities are calibrated for series like those of the training data" in text
     assert "It was not scored on series held back" in text
@@ -99,16 +99,10 @@ def test_limits_are_those_of_this_model():
     few = card(replace(PAPER, series=30))
     assert "Means and spreads are calibrated" in few and "It has seen 30 series only" in few
     assert "The validation series also took part in choosing settings" in few and "label" not in few
-
-
-def test_groups_are_named():
     text = card(replace(VIEWS, groups=12))
     assert row(text, "Groups of series") == "12" and "each of 12 groups was left out as a whole" in text
     assert "Leave-one-group-out loss" in text and "Leave-one-out" not in text
     assert "assume that the series are independent" in card(VIEWS)
-
-
-def test_many_labels_and_channels_are_cut_short():
     labels = {f"l{i}": i for i in range(50)}
     text = card(replace(VIEWS, labels=labels, channels=tuple(f"c{i}" for i in range(50)), lengths=(7, 7)))
     assert row(text, "l19") == "19" and "| l20 |" not in text

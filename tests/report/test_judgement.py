@@ -28,7 +28,7 @@ def of_numbers(n: int = 60) -> NumberJudgement:
     return NumberJudgement(y, mean, std, -norm.logpdf(y, mean, std), LEVELS, quantiles, None, False)
 
 
-def test_metrics_of_counts_are_those_of_repeated_series():
+def test_metrics_and_errors_of_counts_are_those_of_repeated_series():
     judged = of_classes()
     counts = np.random.default_rng(1).multinomial(60, np.full(60, 1 / 60), size=3).astype(float)
     ends = judged.figures(counts)
@@ -38,13 +38,8 @@ def test_metrics_of_counts_are_those_of_repeated_series():
         wanted = classification_metrics(labels, judged.p[rows], judged.classes)
         for name in ("accuracy", "balanced_accuracy", "nlpp", "brier", "ece", "f1"):
             assert ends[name][row] == pytest.approx(getattr(wanted, name), abs=1e-12), name
-
-
-def test_errors_of_counts_are_those_of_repeated_series():
     judged = of_numbers()
-    counts = np.random.default_rng(1).multinomial(60, np.full(60, 1 / 60), size=3).astype(float)
     low, high = judged.interval(0.9)
-    ends = judged.figures(counts)
     for row, plain in enumerate(counts.astype(int)):
         r = np.repeat(np.arange(60), plain)
         wanted = regression_metrics(
@@ -56,7 +51,7 @@ def test_errors_of_counts_are_those_of_repeated_series():
         assert ends["width"][row] == pytest.approx(wanted.width[0.9])
 
 
-def test_parts_are_worst_first_and_sum_to_all_series():
+def test_parts_are_worst_first_and_mistakes_are_counted():
     judgement = replace(of_classes(), groups=np.arange(60) % 7)
     for by_group in (False, True):
         shares = parts(judgement, by_group)
@@ -68,24 +63,18 @@ def test_parts_are_worst_first_and_sum_to_all_series():
     shares = parts(numbers, True)
     assert sum(part.series * part.value**2 for part in shares) == pytest.approx(60 * numbers.rmse**2)
     assert [part.value for part in shares] == sorted((part.value for part in shares), reverse=True)
-
-
-def test_the_most_frequent_mistakes_are_counted():
     truth, named = np.array([0, 0, 0, 1, 2]), np.array([1, 1, 0, 0, 2])
     judgement = ClassJudgement(list("abc"), truth, np.eye(3)[named], np.zeros(5), None, False)
     assert mistakes(judgement) == [("a", "b", 2), ("b", "a", 1)] and mistakes(judgement, 1) == [("a", "b", 2)]
 
 
-def test_an_interval_of_a_mean_is_that_of_the_normal_distribution():
+def test_intervals_of_a_mean_and_of_groups():
     values = np.random.default_rng(0).normal(size=400)
     ends = intervals(lambda counts: {"mean": counts @ values / counts.sum(axis=1)}, 400)["mean"]
     half = 1.96 * values.std() / 20
     assert ends.value == pytest.approx(values.mean())
     assert ends.low == pytest.approx(values.mean() - half, abs=0.015)
     assert ends.high == pytest.approx(values.mean() + half, abs=0.015)
-
-
-def test_groups_are_drawn_as_wholes():
     values = np.repeat(np.random.default_rng(0).normal(size=20), 20)
     groups = np.repeat(np.arange(20), 20)
 

@@ -24,18 +24,19 @@ def test_many_classes(tmp_path: Path):
     X = X + 0.2 * y[:, None, None]
     page = write(SigGPClassifier(**FAST).fit(X, y), X + 0.01, y, tmp_path)
     assert "50 classes" in page.text and "most frequent mistakes" in page.text
-
-
-def test_many_classes_that_no_map_can_tell_apart(tmp_path: Path):
     X, _ = turning(280)
     y = np.arange(280) % 70
     assert "map of" not in write(SigGPClassifier(**FAST).fit(X, y), X + 0.01, y, tmp_path).html
 
 
-def test_many_channels(tmp_path: Path):
+def test_a_spectrogram_and_many_channels(tmp_path: Path):
     X, y = turning(40, channels=100)
     page = write(SigGPClassifier(**FAST).fit(X, y), X + 0.01, y, tmp_path)
     assert "3 of 100 channels" in page.text
+    X = np.random.default_rng(0).normal(size=(24, 1, 400))
+    y = np.arange(24) % 2
+    settings = {"rate": 100, "nfft": 64, "overlap": 32, "first_bin": 1, "last_bin": 8}
+    write(SigGPClassifier(**FAST, spectrogram=settings).fit(X, y), X + 0.01, y, tmp_path)
 
 
 @pytest.mark.parametrize("shape", ["one channel", "two dimensions"])
@@ -63,13 +64,6 @@ def test_time_stamps_and_long_series(tmp_path: Path):
     assert "stamped" in page.text
     long = np.repeat(X, 20, axis=2)
     write(SigGPClassifier(**FAST, max_points=50).fit(long, y), long + 0.001, y, tmp_path)
-
-
-def test_a_spectrogram(tmp_path: Path):
-    X = np.random.default_rng(0).normal(size=(24, 1, 400))
-    y = np.arange(24) % 2
-    settings = {"rate": 100, "nfft": 64, "overlap": 32, "first_bin": 1, "last_bin": 8}
-    write(SigGPClassifier(**FAST, spectrogram=settings).fit(X, y), X + 0.01, y, tmp_path)
 
 
 def test_the_method_of_the_paper(tmp_path: Path):

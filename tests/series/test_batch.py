@@ -48,7 +48,7 @@ def test_chunks_follow_each_other_and_are_numbered_on(size: int):
     assert [len(chunk) for chunk in batch[:0].split(size)] == [0]
 
 
-def test_the_last_point_and_its_time_are_repeated():
+def test_last_points_are_repeated_and_times_joined():
     batch = batch_of()
     held = batch.hold_last()
     held_times, times = times_of(held), times_of(batch)
@@ -59,9 +59,6 @@ def test_the_last_point_and_its_time_are_repeated():
     assert torch.equal(held.lengths, batch.lengths) and held.first == batch.first
     equal = batch_of(ragged=False)
     assert equal.hold_last() is equal
-
-
-def test_times_are_joined_too():
     one = SeriesBatch(torch.ones(1, 3, 1).double(), None, torch.arange(3.0)[None].double())
     two = SeriesBatch(torch.ones(1, 2, 1).double(), None, torch.arange(2.0)[None].double(), first=1)
     both = join([one, two], range(2))
@@ -259,8 +256,5 @@ def test_arrays_of_objects_are_read_where_they_hold_numbers():
     gap = collect([[1.0, 2.0, 3.0], [1.0, None, 2.0]])
     assert gap.values[1, :, 0].isnan().tolist() == [False, True, False]
     assert collect(np.array([[1, 2.5]], dtype=object)).values.flatten().tolist() == [1.0, 2.5]
-
-
-def test_what_no_array_can_be_made_of_is_a_type_error():
     assert_refused(r"sparse.*toarray", collect, scipy.sparse.eye(3), error=TypeError)
     assert_refused("must be a string or a number", collect, np.array([[{"a": 1}, 2.0]], dtype=object), error=TypeError)

@@ -119,7 +119,7 @@ def test_means_of_what_was_observed_fill_channels_that_were_not():
     assert Preparation().fit(np.ones((2, 3, 4))).gap_share == 0.0
 
 
-def test_the_mask_of_a_spectrogram_is_of_the_channels_not_of_the_bins():
+def test_names_and_the_mask_of_channels_not_of_bins():
     x = np.random.default_rng(0).normal(size=(2, 2, 64))
     x[1, 1, 20] = NAN
     transform = Spectrogram(rate=1000, nfft=16, overlap=0, low=125, high=250)
@@ -135,22 +135,16 @@ def test_the_mask_of_a_spectrogram_is_of_the_channels_not_of_the_bins():
     assert torch.equal(batch.values[0, :, :6], raw[0])
     assert torch.allclose(batch.values[1, 1, 3:6], (raw[1, 0, 3:] + raw[1, 2, 3:]) / 2)
     assert times_of(batch)[0].tolist() == [0.008, 0.024, 0.04, 0.056]
-
-
-def test_names():
     assert Preparation().names(["x", "y"]) == ("x", "y")
     assert Preparation(time_channel=-1, mask=True).names(["x", "y", "t"]) == ("x", "y", "x observed", "y observed")
 
 
-def test_small_and_still_series():
+def test_small_still_and_long_series():
     for x in (np.ones((1, 1, 1)), np.full((3, 2, 4), 7.0), [[1.0], [2.0, 3.0]]):
         batch = Preparation().fit(x)(x)
         assert torch.equal(batch.values[0], collect(x).values[0, : batch.counts()[0]].expand_as(batch.values[0]))
     with_time = Preparation(time_channel=0).fit([[[5.0], [1.0]]])
     assert with_time([[[5.0], [1.0]]]).times.tolist() == [[5.0]]
-
-
-def test_a_thousand_points_are_kept_and_more_are_averaged():
     x = np.random.default_rng(0).normal(size=(1, 1, 1001))
     assert same(Preparation().fit(x)(x[:, :, :1000]), collect(x[:, :, :1000]))
     assert Preparation().fit(x)(x).values.shape == (1, 1000, 1)
@@ -206,7 +200,7 @@ def test_errors_name_the_series(settings: dict[str, Any], x: Any, message: str):
         assert_refused(message, Preparation(**settings).fit, x)
 
 
-def test_errors_of_use():
+def test_errors_of_use_leave_the_preparation_as_before():
     assert_refused("call fit first", Preparation(), np.ones((1, 1, 1)))
     prepare = Preparation().fit(np.ones((1, 2, 3)))
     assert_refused(
@@ -217,9 +211,6 @@ def test_errors_of_use():
     )
     assert_refused("got 3 names for series of 2 channels", prepare.names, ["a", "b", "c"])
     assert_refused("time_channel is 3, but channel_names has 2", Preparation(time_channel=3).names, ["a", "b"])
-
-
-def test_after_a_fit_that_failed_the_preparation_is_as_before():
     x = np.random.default_rng(0).normal(size=(4, 3, 5))
     prepare = Preparation().fit(x)
     state = prepare.state()
@@ -308,10 +299,15 @@ def test_gaps_are_filled_on_real_time(lengths: list[int], channels: int, gaps: f
         assert np.array_equal(fill_gaps(alone, [0.0] * channels).values[0].numpy(), got)
 
 
-def test_a_gap_inside_a_jump_holds_the_value_before():
+def test_gaps_and_constants_by_hand():
     values = torch.tensor([[[1.0], [NAN], [5.0], [NAN]]]).double()
     times = torch.tensor([[2.0, 2.0, 2.0, 3.0]]).double()
     assert fill_gaps(SeriesBatch(values, times=times), [0.0]).values.flatten().tolist() == [1, 1, 5, 5]
+    x = np.full((1, 1, 50), 0.1)
+    x[0, 0, 1:-1:3] = x[0, 0, 2:-1:3] = NAN
+    assert set(fill_gaps(collect(x), [0.0]).values.flatten().tolist()) == {0.1}
+    batch = collect([np.ones((2, 4)), np.ones((2, 3))])
+    assert fill_gaps(batch, [0.0, 0.0]).values is batch.values
 
 
 def test_padding_is_never_read():
@@ -324,12 +320,6 @@ def test_padding_is_never_read():
         assert torch.equal(got.values, wanted.values)
 
 
-def test_a_constant_stays_exactly_constant():
-    x = np.full((1, 1, 50), 0.1)
-    x[0, 0, 1:-1:3] = x[0, 0, 2:-1:3] = NAN
-    assert set(fill_gaps(collect(x), [0.0]).values.flatten().tolist()) == {0.1}
-
-
 def test_the_mask_says_what_was_observed():
     x = ragged([5, 3, 1], 2, 0.4, 3)
     batch = collect(x)
@@ -340,11 +330,6 @@ def test_the_mask_says_what_was_observed():
         assert torch.equal(masked.values[number, :points, :2], filled.values[number, :points])
         assert np.array_equal(masked.values[number, :points, 2:].numpy(), (~np.isnan(series)).T.astype(float))
     assert np.isnan(x[0]).sum() > 0, "there is something to see"
-
-
-def test_without_gaps_nothing_is_copied():
-    batch = collect([np.ones((2, 4)), np.ones((2, 3))])
-    assert fill_gaps(batch, [0.0, 0.0]).values is batch.values
 
 
 @pytest.mark.parametrize("fill", [[1.0], [1.0, NAN], [[1.0, 2.0]]])
@@ -416,15 +401,12 @@ def test_long_series_are_averaged(lengths: list[int], channels: int, most: int, 
     assert np.array_equal(batch.values.numpy(), before.numpy(), equal_nan=True)
 
 
-def test_a_line_stays_on_itself_and_a_constant_constant():
+def test_pooled_lines_constants_and_short_series():
     times = torch.linspace(0, 10, 1003).double()[None]
     values = torch.stack([3 * times - 2, torch.full_like(times, 0.5)], dim=2)
     short = pool(SeriesBatch(values, None, times), 100)
     assert torch.allclose(short.values[0, :, 0], 3 * times_of(short)[0] - 2, rtol=1e-12)
     assert (short.values[0, :, 1] == 0.5).all()
-
-
-def test_short_series_and_none_are_left_alone():
     batch = collect(np.ones((2, 1, 30)))
     assert pool(batch, None) is batch and pool(batch, 30) is batch and pool(batch, 29) is not batch
     padded = SeriesBatch(torch.ones(2, 30, 1).double(), torch.tensor([3, 5]))

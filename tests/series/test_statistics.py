@@ -42,21 +42,15 @@ def test_facts_are_those_of_every_series(gaps: float):
     np.testing.assert_allclose(facts.numpy(), [slow(one) for one in series], rtol=1e-9, atol=1e-12)
 
 
-def test_constants_have_no_roughness_and_a_silent_channel_no_facts():
+def test_facts_by_hand():
     series = [np.array([[1e6] * 4, [np.nan] * 4]), np.array([[1.0, 2.0, 3.0, 5.0]] * 2)]
     facts = known_facts(Preparation(), series)
     assert facts[0, :3].tolist()[:2] == [1e6, 0.0] and bool(facts[0, 2:6].isnan().all())
     assert float(facts[0, -1]) == 0.5
-
-
-def test_time_span():
     values = torch.zeros(2, 3, 1).double()
     times = torch.tensor([[0.0, 1.0, 4.0], [2.0, 3.0, 9.0]]).double()
     facts = facts_of(SeriesBatch(values, torch.tensor([3, 2]), times))
     assert facts[:, -2].tolist() == [4.0, 1.0]
-
-
-def test_names():
     names = fact_names(["x", "y"])
     assert len(names) == facts_of(SeriesBatch(torch.zeros(1, 3, 2).double())).shape[1]
     assert names[3] == "level of y" and names[-3] == "length"

@@ -93,7 +93,7 @@ def test_every_option_is_its_definition_on_ragged_series(options: PathOptions):
 
 
 @every_option
-def test_padding_is_never_read_and_input_is_not_modified(options: PathOptions):
+def test_padding_is_never_read_and_states_come_back(options: PathOptions):
     train = ragged()
     padded = torch.full((4, 7, 2), float("nan")).double()
     for row, x in zip(padded, train, strict=True):
@@ -107,10 +107,6 @@ def test_padding_is_never_read_and_input_is_not_modified(options: PathOptions):
     equal = torch.stack([train[0], train[0].flip(0)])
     assert transform(equal)[1] is None
     assert torch.allclose(transform(equal)[0], transform(list(equal))[0])
-
-
-@every_option
-def test_state_goes_through_json_and_back(options: PathOptions):
     transform = PathTransform(options).fit(ragged())
     state = transform.state()
     again = PathTransform.from_state(json.loads(json.dumps(state)))
@@ -154,12 +150,9 @@ def test_series_of_one_point(options: PathOptions):
     assert path.shape == (3, 2 * points - 1 if options.lead_lag else points, options.channels(2))
 
 
-def test_one_series_of_one_point_is_a_constant():
+def test_a_point_alone_and_other_types():
     path, _ = PathTransform(PathOptions(base_point=False)).fit(torch.ones(1, 1, 1))(torch.ones(1, 1, 1))
     assert torch.equal(path, torch.zeros(1, 1, 2).double())
-
-
-def test_float32_and_numpy_series_become_float64_paths():
     x = series(4).float()
     path, _ = PathTransform().fit(x)(x)
     assert path.dtype == torch.float64
@@ -274,7 +267,7 @@ def clock(times: list[float], options: PathOptions, duration: float) -> np.ndarr
 
 
 @every_timed_option
-def test_the_time_channel_is_the_stamps_and_the_rest_is_as_without(options: PathOptions):
+def test_the_time_channel_is_the_stamps_and_the_state_has_their_duration(options: PathOptions):
     x, times = series(4, length=7), stamps()
     kept = times.clone()
     for row, length in zip(times, TIMED_LENGTHS, strict=True):
@@ -291,9 +284,14 @@ def test_the_time_channel_is_the_stamps_and_the_rest_is_as_without(options: Path
         wanted = clock(kept[i, : TIMED_LENGTHS[i]].tolist(), options, duration)
         assert np.allclose(path[i, :count, 0].numpy(), wanted, atol=1e-12)
         assert bool((path[i, count:, 0] == path[i, count - 1, 0]).all()), "the rest stands still"
+    transform = PathTransform(options).fit(x, times=times)
+    state = json.loads(json.dumps(transform.state()))
+    assert state["duration"] > 0
+    again = PathTransform.from_state(state)
+    assert torch.equal(again(x, times=times)[0], transform(x, times=times)[0])
 
 
-def test_even_stamps_are_the_even_time_of_series_without():
+def test_time_channels_by_hand():
     x = series(5, length=7)
     options = PathOptions(base_point=False)
     wanted, _ = PathTransform(options).fit(x)(x)
@@ -304,35 +302,18 @@ def test_even_stamps_are_the_even_time_of_series_without():
     based, _ = PathTransform(PathOptions()).fit(x, times=times)(x, times=times)
     assert bool((based[:, :2, 0] == 0).all()), "no time passes from the base point to the first value"
     assert torch.allclose(based[:, 1:, 0], wanted[:, :, 0])
-
-
-def test_series_that_last_longer_go_further():
     x = series(3, length=4)
     times = torch.arange(4).double() * torch.tensor([[1.0], [2.0], [4.0]]).double()
     path, _ = PathTransform().fit(x, times=times)(x, times=times)
     assert path[:, -1, 0].tolist() == pytest.approx([RANGE / 2, RANGE, 2 * RANGE])
     new, _ = PathTransform().fit(x, times=times)(x[:1], times=10 * times[:1])
     assert new[0, -1, 0].item() == pytest.approx(5 * RANGE)
-
-
-def test_series_of_no_duration_and_stamps_in_whole_numbers():
-    x = series(3, length=4)
     still = torch.full((3, 4), 7)
     path, _ = PathTransform().fit(x, times=still)(x, times=still)
     assert bool((path[:, :, 0] == 0).all())
     whole = torch.arange(4).expand(3, 4)
     path, _ = PathTransform().fit(x, times=whole)(x, times=whole)
     assert path[0, :, 0].tolist() == pytest.approx([0, 0, RANGE / 3, 2 * RANGE / 3, RANGE])
-
-
-@every_timed_option
-def test_state_with_a_duration_goes_through_json_and_back(options: PathOptions):
-    x, times = series(4, length=7), stamps()
-    transform = PathTransform(options).fit(x, times=times)
-    state = json.loads(json.dumps(transform.state()))
-    assert state["duration"] > 0
-    again = PathTransform.from_state(state)
-    assert torch.equal(again(x, times=times)[0], transform(x, times=times)[0])
 
 
 def test_a_state_from_before_there_were_stamps_or_differences():
@@ -344,7 +325,7 @@ def test_a_state_from_before_there_were_stamps_or_differences():
     assert torch.equal(PathTransform.from_state(state)(x)[0], transform(x)[0])
 
 
-def test_stamps_come_as_in_fit():
+def test_stamps_come_as_in_fit_and_fit_the_series():
     x, times = series(4, length=7), stamps()
     with_them, without = PathTransform().fit(x, times=times), PathTransform().fit(x)
     assert_refused("time stamps must be given as in fit, and the series of fit had them", with_them, x)
@@ -353,10 +334,6 @@ def test_stamps_come_as_in_fit():
     no_time = PathTransform(options).fit(x, times=times)
     assert torch.equal(no_time(x)[0], no_time(x, times=times)[0]), "without a time channel they do not matter"
     assert with_them.fit(x)(x)[0].isfinite().all(), "a new fit without stamps forgets them"
-
-
-def test_stamps_that_are_refused():
-    x, times = series(4, length=7), stamps()
     for call in (PathTransform().fit, PathTransform().fit(x, times=times)):
         assert_refused(r"times must have shape \(4, 7\), got \(4, 6\)", call, x, times=times[:, 1:])
         bad = times.clone()

@@ -46,7 +46,7 @@ class Means(SeriesTransformer, TransformerBase):
         return [f"mean of {name}" for name in channels]
 
 
-def test_series_in_every_layout():
+def test_series_in_every_layout_and_type():
     X = walks(5, 2, 7)
     table = Means().fit_transform(X)
     np.testing.assert_allclose(table, X.mean(axis=2))
@@ -62,9 +62,6 @@ def test_series_in_every_layout():
     filled = np.where(np.isnan(gap), 2.0, gap)
     np.testing.assert_allclose(fitted.transform(gap), filled.mean(axis=2))
     np.testing.assert_allclose(Means().fit_transform(X[:, 0]), X[:, :1].mean(axis=2))
-
-
-def test_dtypes():
     X = walks(4, 2, 6)
     assert Means().fit_transform(X).dtype == np.float64
     assert Means().fit_transform(X.astype(np.float32)).dtype == np.float32
@@ -89,7 +86,7 @@ def test_names_and_tables_of_pandas():
             assert list(table.columns) == ["mean of level", "mean of flow"] and list(table.index) == [0, 1, 2, 3]
 
 
-def test_fitted_or_not():
+def test_fitted_or_not_and_a_fit_that_fails():
     X, fresh = walks(4, 2, 6), Means()
     for call in (lambda: fresh.transform(X), fresh.get_feature_names_out):
         assert_refused("has not been fitted yet; call fit first", call, error=NotFittedError)
@@ -99,9 +96,6 @@ def test_fitted_or_not():
         copied.transform(X)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(fresh)).transform(X), fresh.transform(X))
     assert make_pipeline(Means(), StandardScaler()).fit_transform(X).shape == (4, 2)
-
-
-def test_a_fit_that_fails_changes_nothing():
     X = walks(4, 2, 6)
     fitted = Means().fit(X)
     before = fitted.transform(X)
@@ -110,15 +104,12 @@ def test_a_fit_that_fails_changes_nothing():
     np.testing.assert_array_equal(fitted.set_params(power=1).transform(X), before)
 
 
-def test_errors_name_the_setting():
+def test_errors_name_the_setting_and_threads_are_put_back():
     X = walks(4, 2, 6)
     assert_refused("dtype must be 'auto', 'float32' or 'float64', got 'half'", Means(dtype="half").fit, X)
     assert_refused("channel_names has 1 names, but the series have 2", Means(channel_names=["a"]).fit, X)
     assert_refused("n_jobs must be None", Means(n_jobs=0).fit, X)
     assert_refused("3 channels, but those of fit had 2", Means().fit(X).transform, walks(4, 3, 6))
-
-
-def test_threads_are_those_asked_for_and_put_back():
     before = torch.get_num_threads()
     assert Means(n_jobs=2).fit(walks(4, 2, 6)).threads_ == (2, 1)  # pyright: ignore[reportAttributeAccessIssue]
     assert torch.get_num_threads() == before
@@ -174,7 +165,7 @@ def test_scikit_learn_finds_nothing_wrong_but_lengths(name: str):
     assert all("number of features" in message.replace("\n", " ") for message in failed.values())
 
 
-def test_parameters():
+def test_parameters_and_x_are_kept_as_they_are():
     mine = SignatureTransformer(depth=2, words=None, channel_names=["a", "b"], window="dyadic", window_depth=1)
     copied: Any = clone(mine)
     parameters = mine.get_params()
@@ -182,9 +173,6 @@ def test_parameters():
     wrong: dict[str, Any] = {"depth": -1, "window": object(), "dtype": 3}
     stored = SignatureTransformer(**wrong)
     assert all(getattr(stored, name) is value for name, value in wrong.items())
-
-
-def test_fit_does_not_change_x_or_the_settings():
     X = walks(5, 2, 9)
     X[1, 0, 3] = np.nan
     before, mine = X.copy(), SignatureTransformer(words=[(0,), (1, 2)])

@@ -73,9 +73,6 @@ def test_names_say_what_a_feature_is():
     log = SignatureTransformer(depth=2, channel_names=["level", "flow"], logsignature=True, **PLAIN).fit(X)
     area = dict(zip(log.get_feature_names_out(), log.transform(X).T, strict=True))["[level, flow]"]
     np.testing.assert_allclose(area, (table["level–flow"] - table["flow–level"]) / 2, atol=1e-12)
-
-
-def test_names_of_path_options_and_of_channels_called_alike():
     X = walks(6, 1, 9)
     names = SignatureTransformer(depth=1, lead_lag=True, append="arc", channel_names=["level"]).fit(X)
     assert list(names.get_feature_names_out()) == [
@@ -109,7 +106,7 @@ def test_a_window_is_a_series_of_its_own(window):
                 np.testing.assert_allclose(table[i, k], expected, rtol=1e-10, atol=1e-12)
 
 
-def test_halves_multiply_to_the_whole_by_chens_identity():
+def test_halves_multiply_to_the_whole_which_is_the_last_expanding_window():
     X, words = walks(4, 2, 9), words_up_to(2, 3)
     transformer = SignatureTransformer(depth=3, window="dyadic", window_depth=1, **PLAIN)
     table = transformer.fit_transform(X).reshape(4, 3, -1)
@@ -117,9 +114,6 @@ def test_halves_multiply_to_the_whole_by_chens_identity():
         a, b = ({(): 1.0, **dict(zip(words[1:], half, strict=True))} for half in (left, right))
         product = multiply(a, b, 3)
         np.testing.assert_allclose(whole, [product[word] for word in words[1:]], rtol=1e-9, atol=1e-12)
-
-
-def test_the_last_expanding_window_is_the_whole():
     X = walks(4, 2, 11)
     table = SignatureTransformer(depth=3, window="expanding").fit_transform(X)
     whole = SignatureTransformer(depth=3).fit_transform(X)
@@ -153,30 +147,23 @@ def test_a_series_is_transformed_alone(window):
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(transformer)).transform(X), table)
 
 
-def test_batches_larger_than_a_chunk(monkeypatch: pytest.MonkeyPatch):
-    X = walks(23, 2, 17)
-    transformer = SignatureTransformer(window="dyadic").fit(X)
-    table = transformer.transform(X)
-    monkeypatch.setattr("siggpde.transformers.signature._CHUNK_VALUES", 5 * 34)
-    np.testing.assert_allclose(transformer.transform(X), table, rtol=1e-12)
-
-
-def test_single_precision():
+def test_single_precision_settings_changed_after_fit_and_chunks(monkeypatch: pytest.MonkeyPatch):
     X = walks(7, 2, 17)
     transformer = SignatureTransformer(depth=3, logsignature=True).fit(X)
     table, single = transformer.transform(X), transformer.transform(X.astype(np.float32))
     assert table.dtype == np.float64 and single.dtype == np.float32
     np.testing.assert_allclose(single, table, rtol=1e-4, atol=1e-4)
-
-
-def test_settings_changed_after_fit_wait_for_the_next_fit():
-    X = walks(7, 2, 17)
     transformer = SignatureTransformer(depth=2).fit(X)
     table, names = transformer.transform(X), list(transformer.get_feature_names_out())
     transformer.set_params(depth=3, logsignature=True, window="dyadic")
     np.testing.assert_array_equal(transformer.transform(X), table)
     assert list(transformer.get_feature_names_out()) == names
     assert transformer.fit_transform(X).shape != table.shape
+    X = walks(23, 2, 17)
+    transformer = SignatureTransformer(window="dyadic").fit(X)
+    table = transformer.transform(X)
+    monkeypatch.setattr("siggpde.transformers.signature._CHUNK_VALUES", 5 * 34)
+    np.testing.assert_allclose(transformer.transform(X), table, rtol=1e-12)
 
 
 def test_time_stamps_and_gaps():
@@ -242,7 +229,7 @@ def spans(computed: tuple[Interval, ...], points: int) -> list[tuple[int, int]]:
     return [(int(first), int(last)) for first, last in ends]
 
 
-def test_in_series_of_the_length_of_fit_windows_are_counted_in_points():
+def test_windows_in_points_in_shares_and_by_default():
     assert spans(intervals("whole", None, None, None, 9), 9) == [(0, 8)]
     assert spans(intervals("sliding", 4, 2, None, 10), 10) == [(0, 3), (2, 5), (4, 7), (6, 9)]
     assert spans(intervals("sliding", 4, 4, None, 10), 10) == [(0, 3), (4, 7), (6, 9)]  # the last one is at the end
@@ -252,9 +239,6 @@ def test_in_series_of_the_length_of_fit_windows_are_counted_in_points():
         (0, 8), (0, 4), (4, 8), (0, 2), (2, 4), (4, 6), (6, 8)
     ]  # fmt: skip
     assert spans(intervals("sliding", 10, None, None, 10), 10) == [(0, 9)]
-
-
-def test_shares_and_defaults():
     assert spans(intervals("sliding", 0.5, 0.25, None, 9), 9) == [(0, 4), (2, 6), (4, 8)]
     assert intervals("sliding", 0.5, None, None, 9) == intervals("sliding", 5, 2, None, 9)
     assert intervals("sliding", None, None, None, 41) == intervals("sliding", 0.25, 0.125, None, 41)

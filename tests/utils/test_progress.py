@@ -13,7 +13,7 @@ from siggpde.utils import progress
 from siggpde.utils.progress import Progress
 
 
-def test_phases_and_their_steps_are_shown_on_stderr(capsys: pytest.CaptureFixture[str]):
+def test_phases_and_passes_are_shown_on_stderr_and_errors_get_through(capsys: pytest.CaptureFixture[str]):
     with Progress(True) as bar:
         bar.start("phase", 3)
         bar.step("ELBO -1.5")
@@ -25,17 +25,12 @@ def test_phases_and_their_steps_are_shown_on_stderr(capsys: pytest.CaptureFixtur
     assert "phase" in shown.err and "ELBO -1.5" in shown.err
     assert "1/1" in shown.err  # a phase that ends early is complete all the same
     assert "next phase" in shown.err and "2/2" in shown.err
-
-
-def test_a_long_pass_gives_all_its_pieces_and_leaves_no_bar(capsys: pytest.CaptureFixture[str]):
     with Progress(True) as bar:
         bar.start("phase", 1)
         assert list(bar.over(range(10), "pass")) == list(range(10))
         bar.step()
     assert "pass" not in capsys.readouterr().err.splitlines()[-1]
 
-
-def test_an_error_in_a_pass_gets_through(capsys: pytest.CaptureFixture[str]):
     def fail() -> None:
         with Progress(True) as bar:
             bar.start("phase", 3)

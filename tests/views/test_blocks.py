@@ -44,7 +44,7 @@ def close(one: dict[str, Rows], other: dict[str, Rows], tolerance: float) -> Non
 
 @every_view
 @every_batch
-def test_rows_are_a_kernel(view: str, series: str):
+def test_rows_are_a_kernel_do_not_depend_on_the_batch_and_come_back_from_the_state(view: str, series: str):
     batch = BATCHES[series]
     block, own = VIEWS[view].fit(batch)
     for name, rows in own.items():
@@ -59,13 +59,6 @@ def test_rows_are_a_kernel(view: str, series: str):
             torch.testing.assert_close(rows.gram.mean(0), torch.zeros(len(batch)).double(), rtol=0, atol=1e-9)
         else:
             assert not bool(rows.gram.any())
-
-
-@every_view
-@every_batch
-def test_rows_do_not_depend_on_the_batch(view: str, series: str):
-    batch = BATCHES[series]
-    block, own = VIEWS[view].fit(batch)
     actual = block.rows(batch)
     close(rows_one_by_one(block, batch), actual, 1e-12)
     order = torch.randperm(len(batch), generator=torch.Generator().manual_seed(0))
@@ -73,13 +66,6 @@ def test_rows_do_not_depend_on_the_batch(view: str, series: str):
     close(block.rows(batch[order]), turned, 1e-12)
     # Half of the pairs of landmarks are solved, in float32: all of them differ by its rounding.
     close(own, actual, 2e-5 if block.kind in ("kernel", "lifted") else 1e-12)
-
-
-@every_view
-@every_batch
-def test_a_block_is_its_state(view: str, series: str):
-    batch = BATCHES[series]
-    block, _ = VIEWS[view].fit(batch)
     makers: dict[type, Any] = {KernelBlock: KernelBlock, PathBlock: PathBlock, WindowsBlock: WindowsBlock}
     again = makers[type(block)].from_state(block.state(), batch)
     again.centring = block.centring
@@ -88,12 +74,17 @@ def test_a_block_is_its_state(view: str, series: str):
 
 
 @every_view
-def test_series_alike_are_no_kernel(view: str):
+def test_series_alike_are_no_kernel_and_blocks_are_kept_by_names(view: str):
     for series in ("alone", "identical"):
         block, own = VIEWS[view].fit(BATCHES[series])
         assert all(centring.scale == 0 for centring in block.centring.values())
         other = block.rows(standardised(SeriesBatch(walks(3, 20, 2, 20))))
         assert all(not bool(rows.gram.any()) for rows in (*own.values(), *other.values()))
+    block, _ = VIEWS[view].fit(BATCHES["plain"])
+    assert block.keep({"another"}) is None
+    kept = block.keep(set(block.centring))
+    assert kept is not None
+    close(kept.rows(BATCHES["plain"]), block.rows(BATCHES["plain"]), 0.0)
 
 
 @every_view
@@ -106,15 +97,6 @@ def test_series_far_from_the_landmarks_have_finite_rows(view: str, series: str):
         far = standard(SeriesBatch(batch.values * factor, batch.lengths, batch.times))
         for rows in block.rows(far).values():
             assert bool(torch.isfinite(rows.gram).all() and torch.isfinite(rows.variance).all())
-
-
-@every_view
-def test_blocks_are_kept_by_the_names_of_their_kernels(view: str):
-    block, _ = VIEWS[view].fit(BATCHES["plain"])
-    assert block.keep({"another"}) is None
-    kept = block.keep(set(block.centring))
-    assert kept is not None
-    close(kept.rows(BATCHES["plain"]), block.rows(BATCHES["plain"]), 0.0)
 
 
 def features(seed: int, n: int, p: int) -> Tensor:

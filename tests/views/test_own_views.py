@@ -42,7 +42,7 @@ class Constant(Ends):
 BATCH = standardised(SeriesBatch(walks(8, 10, 2)))
 
 
-def test_features_are_standardised_and_a_kernel():
+def test_features_are_standardised_and_a_kernel_and_a_block_is_its_state():
     transformer = Ends()
     block, own = TransformerView("ends", transformer).fit(BATCH)
     assert transformer.fitted.shape == (8, 2, 10) and block.kind == "features"
@@ -52,9 +52,6 @@ def test_features_are_standardised_and_a_kernel():
     torch.testing.assert_close(own["ends"].gram, gram / gram.diagonal().mean())
     torch.testing.assert_close(block.rows(BATCH)["ends"].gram, own["ends"].gram)
     assert block.names(["a", "b"]) == [["ends 0", "ends 1", "ends 2", "ends 3"]]
-
-
-def test_a_block_is_its_state_and_its_transformer():
     block, _ = TransformerView("ends", Ends()).fit(BATCH)
     again = TransformerBlock.from_state(block.state(), BATCH, block.transformer)
     again.centring = block.centring

@@ -22,22 +22,12 @@ def kernels(actual: list[View]) -> list[KernelView]:
     return [view for view in actual if isinstance(view, KernelView)]
 
 
-def test_all_kinds_are_there():
+def test_all_kinds_are_there_and_settings_reach_them():
     actual = default_views(batch_of(20, 30, 2), 20)
     assert {view.kind for view in actual} == set(KINDS)
     names = [view.name for view in actual if isinstance(view, PathView | KernelView)]
     assert len(set(names)) == len(names) == 10
     assert all(view.max_points == 32 and view.max_pivots >= 20 for view in kernels(actual))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_kinds_by_themselves(kind: str):
-    actual = default_views(batch_of(20, 30, 2), 20, (kind,))
-    assert actual and {view.kind for view in actual} == {kind}
-    assert not default_views(batch_of(20, 8, 2), 20, ("spectrum",))  # too short
-
-
-def test_settings_reach_the_views():
     given = PathOptions(lead_lag=True)
     actual = default_views(batch_of(20, 30, 2), 20, options=given, words=60, seed=7)
     paths = [view for view in actual if isinstance(view, PathView)]
@@ -45,6 +35,13 @@ def test_settings_reach_the_views():
     assert {view.settings.seed for view in actual if isinstance(view, WindowsView)} == {7}
     many = [view.options.append for view in default_views(batch_of(9, 12, 9), 9) if isinstance(view, PathView)]
     assert "arc" in many and "variation" not in many
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_by_themselves(kind: str):
+    actual = default_views(batch_of(20, 30, 2), 20, (kind,))
+    assert actual and {view.kind for view in actual} == {kind}
+    assert not default_views(batch_of(20, 8, 2), 20, ("spectrum",))  # too short
 
 
 @pytest.mark.parametrize("channels", [2, 30])

@@ -205,10 +205,7 @@ def test_every_feature_has_a_name_of_its_own():
         assert len(names) == len(set(names)) == features.transform(batch).shape[1]
         alike = feature_names(features, ["time"] * channels)
         assert len(set(alike)) == len(names) and "x dilation 1: mean of time 0" in alike
-
-
-def test_names_are_of_the_right_columns():
-    """A series that rises in its first third only, and falls at once at the end, seen through windows of increments."""
+    # A series that rises in its first third only, and falls at once at the end, seen through windows of increments.
     flat, rise = torch.zeros(36), torch.linspace(0, 9, 12)
     x = torch.cat([rise, 9 + flat[:24]]).double()
     x[-1] = 0.0
@@ -253,14 +250,12 @@ def test_features_that_do_not_vary_are_left_out_and_outliers_cut_off():
     assert nothing.values.shape == (1, 0)
 
 
-def test_dilations_are_powers_of_two_that_fit():
+def test_windows_of_settings():
     assert dilations(9, 315, 8) == [1, 2, 4, 8, 16, 32]
     assert dilations(9, 9, 8) == [1] and dilations(9, 2, 8) == [1] and dilations(9, 17, 8) == [1, 2]
     assert dilations(3, 2**12, 12) == [2**i for i in range(11)] + [2**11 for _ in range(0)]
     assert dilations(3, 2**12, 3) == [1, 2**5, 2**10] and dilations(3, 2**12, 1) == [1]
 
-
-def test_windows_of_short_series_are_shorter():
     def points(length: int) -> list[int]:
         return [
             view.points for view in WindowSettings(lifts=("x", "dx"), max_dilations=1).views(1, torch.tensor([length]))
@@ -270,9 +265,6 @@ def test_windows_of_short_series_are_shorter():
     assert points(18) == [9, 9, 8, 8]  # one increment less
     assert points(17) == [8, 8, 8, 8]
     assert points(1) == [3, 3, 3, 3]
-
-
-def test_the_median_length_decides():
     views = WindowSettings(lifts=("x",)).views(1, torch.tensor([10, 40, 40, 1000]))
     assert max(view.span for view in views) == 33
 
@@ -290,16 +282,10 @@ def test_groups_of_channels():
             drawn = [c for group in groups for c in group]
             assert len(drawn) == len(set(drawn)) == kept and set(drawn) <= set(range(channels))
             assert {len(group) for group in groups} == sizes
-
-
-def test_every_dilation_has_groups_of_its_own_that_repeat():
     one, same = (WindowSettings(seed=1).views(9, torch.tensor([60])) for _ in range(2))
     assert one == same and len({view.groups for view in one}) > len(one) / 2
     assert [v.smoothing for v in one if v.lift == "x"] == [1, 1, 1, 1, 2, 2]
     assert {v.smoothing for v in one if v.lift == "dx"} == {1}
-
-
-def test_the_global_generator_is_left_alone():
     torch.manual_seed(3)
     before = torch.random.get_rng_state()
     WindowSettings().views(9, torch.tensor([60]))

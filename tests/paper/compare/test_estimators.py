@@ -84,7 +84,7 @@ def test_regressions_are_as_sure_as_they_may_be():
     assert quantiles[:, 1] == pytest.approx(mean) and quantiles[:, 2] - mean == pytest.approx(1.6449 * std, rel=1e-3)
 
 
-def test_minirocket_on_few_short_series_of_unequal_lengths():
+def test_minirocket_on_few_short_series():
     pytest.importorskip("aeon", reason="MiniRocket is aeon's")
     X, y = waves(60, classes=3)
     ragged = [one[:, : 20 - number % 7] for number, one in enumerate(X)]
@@ -96,10 +96,6 @@ def test_minirocket_on_few_short_series_of_unequal_lengths():
         assert again["nlpp"] == actual["nlpp"]
     numbers = X[:, 0].mean(axis=1)
     assert judge(METHODS["minirocket"], "regression", X, numbers, split, RUN)["rmse"] < numbers.std()
-
-
-def test_short_series_are_stretched_to_what_kernels_need():
-    pytest.importorskip("aeon", reason="MiniRocket is aeon's")
     X, y = waves(40, length=4)
     model = METHODS["minirocket"].make("classification", RUN).fit(X, y)
     assert model.length_ == 10 and model.predict_proba(X).shape == (40, 2)
@@ -144,7 +140,7 @@ def test_the_temperature_is_the_best_of_a_fine_grid(n: int, classes: int, noise:
     assert link.temperature == pytest.approx(grid[int(np.argmin(best))], rel=5e-3)
 
 
-def test_worse_scores_have_a_lower_temperature_and_the_prior_decides_where_all_are_the_same():
+def test_temperatures_and_probabilities_of_links():
     actual = [
         methods.fit_link(*noisy_scores(300, 3, noise), methods.lapse_of(300), methods.RIDGE_CENTRE).temperature
         for noise in (0.3, 1, 3)
@@ -152,9 +148,6 @@ def test_worse_scores_have_a_lower_temperature_and_the_prior_decides_where_all_a
     assert actual[0] > actual[1] > actual[2]
     link = methods.fit_link(np.zeros((5, 2)), np.array([0, 1, 0, 1, 0]), methods.lapse_of(5), methods.RIDGE_CENTRE)
     assert link.temperature == pytest.approx(4.0, rel=1e-3)
-
-
-def test_probabilities_are_never_zero_and_sum_to_one():
     chances = methods.Link(50.0, methods.lapse_of(8)).probabilities(np.array([[1e6, 0.0, -1e6], [0.0, 0.0, 0.0]]))
     assert chances.sum(axis=1) == pytest.approx(1) and chances.min() == pytest.approx(0.1 / 3)
     assert chances[1] == pytest.approx(1 / 3)

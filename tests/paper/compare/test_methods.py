@@ -43,7 +43,7 @@ def series(rows: list[list[float]]) -> np.ndarray:
     return np.array([[[0.5, 0.5]]] * 4 + [[row] for row in rows])
 
 
-def test_figures_of_classes_are_those_by_hand():
+def test_figures_are_those_by_hand():
     X = series([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75], [0.75, 0.25]])
     y = np.array(["a", "b", "a", "b", "a", "a", "b", "b"])
     actual = judge(STATED, "classification", X, y, HALVES, Run())
@@ -52,9 +52,6 @@ def test_figures_of_classes_are_those_by_hand():
     assert actual["brier"] == pytest.approx((0.125 + 0.5 + 0.125 + 1.125) / 4)
     assert actual["ece"] == pytest.approx((3 * abs(0.75 - 2 / 3) + abs(0.5 - 1)) / 4)
     assert actual["cpu_fit"] >= 0 and actual["cpu_predict"] >= 0 and actual["cpu_calibration"] == 0
-
-
-def test_a_true_label_without_probability_has_an_infinite_loss_unless_its_logarithm_is_known():
     X = series([[1.0, 0.0]] * 4)
     y = np.array(["a", "b"] * 4)
     assert judge(STATED, "classification", X, y, HALVES, Run())["nlpp"] == 700
@@ -64,9 +61,6 @@ def test_a_true_label_without_probability_has_an_infinite_loss_unless_its_logari
 
     silent = Method("silent", "silent", Silent, None)
     assert judge(silent, "classification", X, y, HALVES, Run())["nlpp"] == math.inf
-
-
-def test_figures_of_numbers_are_those_by_hand():
     X = series([[1.0, 0], [2.0, 0], [3.0, 0], [4.0, 0]])
     y = np.array([0.0] * 4 + [1.0, 2.0, 6.0, 3.5])
     actual = judge(STATED, "regression", X, y, HALVES, Run())
@@ -84,14 +78,11 @@ def test_what_one_knows_without_looking():
     assert actual["nlpd"] == pytest.approx(0.5 * math.log(2 * math.pi * 1.25) + 0.5)
 
 
-def test_settings_reach_our_estimators():
+def test_methods_are_chosen_by_name_task_and_package_and_take_settings(monkeypatch: pytest.MonkeyPatch):
     method = ours("small", "small", n_features=7)
     model = method.make("classification", Run(seed=5, jobs=2, time_channel=0))
     assert (model.n_features, model.random_state, model.n_jobs, model.time_channel) == (7, 5, 2, 0)
     assert method.make("regression", Run()).n_features == 7
-
-
-def test_methods_are_chosen_by_name_task_and_package(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "aeon", None)  # as if it were not installed
     ready, missing = choose_methods(None, "classification")
     assert [method.name for method in ready] == ["siggpde", "constant"]
@@ -103,12 +94,9 @@ def test_methods_are_chosen_by_name_task_and_package(monkeypatch: pytest.MonkeyP
     assert_refused("quant is no method for a regression", METHODS["quant"].make, "regression", Run())
 
 
-def test_means_have_standard_errors():
+def test_means_have_standard_errors_and_the_clock_counts_computing():
     assert spread([2.0, 4.0]) == (3.0, 1.0)
     assert spread([2.0]) == (2.0, None) and spread([1.0, math.inf]) == (math.inf, None)
-
-
-def test_the_clock_counts_computing():
     started = cpu_seconds()
     sum(i * i for i in range(10**6))
     assert 0.001 < cpu_seconds() - started < 10

@@ -24,7 +24,7 @@ from siggpde_paper.compare.splits import (
 LABELS = np.array(["a"] * 60 + ["b"] * 30 + ["c"] * 9 + ["d"])
 
 
-def test_resamples_are_disjoint_repeat_themselves_and_have_the_shares_of_the_classes():
+def test_resamples():
     first, again, other = (resample(LABELS, 20, 40, seed, stratify=True) for seed in (3, 3, 4))
     assert np.array_equal(first.train, again.train) and np.array_equal(first.test, again.test)
     assert not np.array_equal(first.train, other.train)
@@ -35,9 +35,6 @@ def test_resamples_are_disjoint_repeat_themselves_and_have_the_shares_of_the_cla
     test = dict(zip(*np.unique(LABELS[split.test], return_counts=True), strict=True))
     assert train == {"a": 12, "b": 6, "c": 1, "d": 1}  # exact shares are 12, 6, 1.8 and 0.2
     assert abs(test["a"] - 24) <= 1 and abs(test["b"] - 12) <= 1 and "d" not in test
-
-
-def test_resamples_take_what_there_is_to_judge():
     split = resample(LABELS, 90, 1000, 0, stratify=True)
     assert len(split.test) == 10
     split = resample(np.arange(30.0), 20, 1000, 0, stratify=False)
@@ -58,7 +55,7 @@ def test_shares_add_up_within_the_counts(total: int):
     assert actual.sum() == total and (actual >= 1).all() and (actual <= counts).all()
 
 
-def test_folds_judge_every_series_once_but_those_without_a_fellow():
+def test_folds():
     splits = cross_validation(LABELS, 3, 0, stratify=True)
     assert sorted(np.concatenate([split.test for split in splits])) == list(range(99))
     for split in splits:
@@ -67,12 +64,19 @@ def test_folds_judge_every_series_once_but_those_without_a_fellow():
         assert counts == [20, 10, 3, 0]
     again = cross_validation(LABELS, 3, 0, stratify=True)
     assert all(np.array_equal(one.test, two.test) for one, two in zip(splits, again, strict=True))
-
-
-def test_folds_of_numbers_are_random_and_of_equal_size():
     splits = cross_validation(np.arange(10.0), 5, 1, stratify=False)
     assert [len(split.test) for split in splits] == [2] * 5
     assert_refused("2 to 10 folds; got 11", cross_validation, np.arange(10.0), 11, 1, stratify=False)
+    assert len(held_out(LABELS, 0, stratify=True)) == 5
+    (only,) = held_out(LABELS, 0, stratify=True, many=50)
+    assert len(only.test) == 20
+    assert_refused("one series only", held_out, np.array(["a", "b", "c"]), 0, stratify=True)
+    y = np.array(["a", "b"] * 6 + ["rare"] * 4)
+    groups = np.repeat([0, 1, 2, 3], 4)
+    judged = np.concatenate([split.test for split in cross_validation(y, 2, 0, stratify=True, groups=groups)])
+    assert sorted(judged) == list(range(12))
+    wrong = "4 groups can be cut into 2 to 4 folds; got 5"
+    assert_refused(wrong, cross_validation, y, 5, 0, stratify=True, groups=groups)
 
 
 def test_limits_keep_the_classes():
@@ -82,13 +86,6 @@ def test_limits_keep_the_classes():
     same = Split(np.arange(5), np.arange(5, 9))
     kept = at_most(same, LABELS, None, 100, 0, stratify=True)
     assert np.array_equal(kept.train, same.train) and np.array_equal(kept.test, same.test)
-
-
-def test_many_series_are_calibrated_on_one_fold():
-    assert len(held_out(LABELS, 0, stratify=True)) == 5
-    (only,) = held_out(LABELS, 0, stratify=True, many=50)
-    assert len(only.test) == 20
-    assert_refused("one series only", held_out, np.array(["a", "b", "c"]), 0, stratify=True)
 
 
 @pytest.mark.parametrize("stratify", [True, False])
@@ -108,15 +105,6 @@ def test_groups_are_judged_as_wholes(stratify: bool):
     assert all(not set(groups[s.train]) & set(groups[s.test]) for s in held_out(y, 0, stratify=stratify, groups=groups))
 
 
-def test_a_class_of_one_group_is_not_judged():
-    y = np.array(["a", "b"] * 6 + ["rare"] * 4)
-    groups = np.repeat([0, 1, 2, 3], 4)
-    judged = np.concatenate([split.test for split in cross_validation(y, 2, 0, stratify=True, groups=groups)])
-    assert sorted(judged) == list(range(12))
-    wrong = "4 groups can be cut into 2 to 4 folds; got 5"
-    assert_refused(wrong, cross_validation, y, 5, 0, stratify=True, groups=groups)
-
-
 def test_series_of_equal_lengths_by_hand():
     straight = [np.array([[0.0, 1.0, 2.0]]), np.array([[0.0, 6.0]]), np.array([[3.0]])]
     assert equal_lengths(straight, 5).tolist() == [[[0, 0.5, 1, 1.5, 2]], [[0, 1.5, 3, 4.5, 6]], [[3] * 5]]
@@ -124,15 +112,9 @@ def test_series_of_equal_lengths_by_hand():
     assert equal_lengths(gaps, 5).tolist() == [[[1, 1, 2, 3, 3], [0] * 5]]
     stamped = [np.array([[0.0, 1.0, 10.0], [0.0, 1.0, 10.0]])]
     assert equal_lengths(stamped, 6, time_channel=0).tolist() == [[[0, 2, 4, 6, 8, 10]]]
-
-
-def test_equal_series_are_left_as_they_are():
     X = np.random.default_rng(0).normal(size=(4, 2, 12))
     assert equal_lengths(X, 12) is X
     assert common_length(X) == 12 and common_length(X[:, :, :3]) == LEAST_POINTS
-
-
-def test_rows_are_taken_and_joined_as_arrays_or_lists():
     X = np.arange(12.0).reshape(3, 1, 4)
     ragged = [X[0], X[1][:, :2]]
     assert join(X, X).shape == (6, 1, 4) and isinstance(join(X, ragged), list) and len(join(ragged, X)) == 5

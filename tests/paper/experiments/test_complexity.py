@@ -20,14 +20,11 @@ def test_exponents_of_powers(power: float):
     assert exponent([(size, 3 * size**power) for size in (1.0, 2.0, 5.0)]) == pytest.approx(power, abs=1e-12)
 
 
-def test_the_last_two_sizes_stand_in_brackets_where_the_order_has_the_letter():
+def test_cells_of_exponents(tmp_path: Path):
     points = [(10.0, 1.0), (20.0, 1.0), (40.0, 4.0)]
     assert exponent_cell(points, "length", "B l² d") == "1.00 (2.00)"
     assert exponent_cell(points, "length", "n B + tile") == "1.00"
     assert exponent_cell(points[:1], "length", "l") == "–"
-
-
-def test_noise_is_zero_and_carries_no_exponent(tmp_path: Path):
     base = {"M": 1, "length": 1, "d": 1, "batch": 1, "n": 1}
     plan, results = Plan("x", base, {"M": [1, 2, 4]}), Results(tmp_path, {})
     for value, small, large in ((1, 0.3, 2.0), (2, 1.0, 4.0), (4, 4.0, 8.0)):
@@ -56,16 +53,13 @@ def test_series_have_the_increments_that_were_asked_for(squared: float):
     assert float(x.diff(dim=1).square().sum(dim=(1, 2)).mean()) == pytest.approx(squared, rel=0.05)
 
 
-def test_every_method_has_its_parts():
+def test_parts_of_methods_and_the_least_of_several_calls():
     parts = {
         method: set(measurements.parts_of(method, measurements.Size(6, 4, 2, 3, 2))) for method in measurements.METHODS
     }
     both = {"C_fu", "diag C_ff", "linear algebra"}
     assert parts["siggpde"] == parts["siggpde-torch"] == both | {"signatures"}
     assert parts["gpsig-it"] == parts["gpsig-is"] == both | {"C_uu"}
-
-
-def test_the_least_of_several_calls():
     calls = []
     assert measurements.cpu_seconds(lambda: calls.append(0), 0.0) >= 0
     assert len(calls) == measurements.FEWEST_CALLS > 1

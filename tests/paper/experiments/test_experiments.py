@@ -230,6 +230,8 @@ def test_wrong_calls(tmp_path: Path):
     assert_refused("there is no experiment 'digits'; there are pendigits", reproduce, "digits", tmp_path)
     assert_refused("runs must be at least 1", reproduce, "pendigits", tmp_path, runs=0)
     assert_refused("jobs must be at least 1", reproduce, "pendigits", tmp_path, jobs=0)
+    result = run_command("reproduce", "all", "--only", "time")
+    assert result.exit_code != 0 and "--settings, --config and --only are for one experiment" in result.output
 
 
 def test_missing_figures_are_noticed_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -251,8 +253,3 @@ def test_all_experiments_go_into_folders_of_their_own(
     text = reproduction.reproduce_all(tmp_path / "out", quick=True)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"crops-quick", "million-quick"}
     assert "# Satellite series (Crop)" in text and "# A million synthetic satellite series" in text
-
-
-def test_all_experiments_take_no_settings_of_one():
-    result = run_command("reproduce", "all", "--only", "time")
-    assert result.exit_code != 0 and "--settings, --config and --only are for one experiment" in result.output

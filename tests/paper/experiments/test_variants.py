@@ -61,10 +61,11 @@ def test_the_kernel_has_the_value_asked_for_and_the_authors_gradient(values: boo
     assert_refused("series of equal length", kernel.squared_norm, x, lengths=[8, 8, 8, 5, 8, 8])
 
 
-def test_a_variant_that_there_is_not():
+def test_variants_and_series_that_are_refused():
     config = load_config("scales", quick=True)
     with pytest.raises(ValueError, match="scales must be 'exact', 'frozen' or 'finite differences', got 'thawed'"):
         build(config, {"kind": "siggpde", "order": "lexicographic", "scales": "thawed"}, prepare(config), 0)
+    assert_refused("equal length", variants.TorchKernel(2).squared_norm, walks_torch_siggpde(2, 5, 2), lengths=[5, 3])
 
 
 def test_the_ablation_end_to_end(tmp_path: Path):
@@ -138,7 +139,3 @@ def test_features_and_scales_as_those_of_the_core():
     assert torch.allclose(ours, core, rtol=1e-8, atol=1e-14)
     assert torch.allclose(ours_variance, core_variance, rtol=1e-5)  # the scheme's own error
     assert torch.allclose(ours_slope, core_slope, rtol=1e-4)
-
-
-def test_series_of_unequal_length_are_refused():
-    assert_refused("equal length", variants.TorchKernel(2).squared_norm, walks_torch_siggpde(2, 5, 2), lengths=[5, 3])

@@ -121,7 +121,7 @@ def test_report(config, results, monkeypatch):
     assert counts == {measure: features.count(f"words, share of {measure} -->") for measure in counts}
 
 
-def test_report_says_how_many_runs_each_row_has(config, results, tmp_path):
+def test_reports_of_fewer_runs_and_of_baselines_alone(config, results, tmp_path):
     pytest.importorskip("matplotlib").use("Agg")
     fewer = Results(tmp_path, config)
     for key, record in results.records().items():
@@ -130,9 +130,6 @@ def test_report_says_how_many_runs_each_row_has(config, results, tmp_path):
     assert "Means over 2 runs, of SigGPDE, the paper's model, scaled by data set over 1, each" in weather.report(
         config, fewer
     )
-
-
-def test_report_of_baselines_alone(config, results, tmp_path):
     alone = Results(tmp_path, config)
     for key in ("test", "run/climatology/0", "run/logistic/0"):
         alone.put(key, results.get(key))
@@ -207,10 +204,7 @@ def test_days_are_drawn_whole():
     assert counts.shape == (200, 30)
     assert (counts.sum(axis=1) == 30).all()
     assert (counts == 0).any() and (counts > 1).any()
-
-
-def test_windows_of_a_day_alike_say_no_more_than_one():
-    """Sixty windows a day, all the same, leave the interval as wide as one a day."""
+    # Sixty windows a day, all the same, leave the interval as wide as one a day.
     one = forecasts_of(3, days=60, per_day=1)
     many = weather.Forecasts(one.log_odds.repeat(60), one.wet.repeat(60), one.day.repeat(60))
     (a, _), (b, _) = (weather.bootstrap({"x": [sample]}, samples=300) for sample in (one, many))

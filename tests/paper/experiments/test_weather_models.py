@@ -91,7 +91,7 @@ def test_windows_are_those_found_one_by_one(station):
         np.testing.assert_array_equal(actual.x[:, 1, -1], actual.minutes)
 
 
-def test_target_is_the_rain_of_the_time_ahead_alone():
+def test_windows_by_hand():
     drops = np.zeros(10)
     drops[4:6] = 0.5, 0.5  # exactly 1.0 ahead of window 0: not more than that
     drops[9] = 1.1
@@ -100,18 +100,12 @@ def test_target_is_the_rain_of_the_time_ahead_alone():
     assert actual.wet.tolist() == [False, False, False, False, True]
     tenths = cut_windows(station_of([10] * 20, np.full(21, 0.1)), ["a"], "rain", length=4, ahead=10)
     assert not tenths.wet.any()  # ten times 0.1 is 1, whatever the sum of floats is
-
-
-def test_cumulated_channels_are_sums_since_the_beginning_of_the_window():
     drops = np.arange(20) / 10
     station = station_of([10] * 19, drops)
     windows_ = cut_windows(station, ["a", "rain"], "rain", length=LENGTH, ahead=AHEAD, cumulated=["rain"])
     for start, x in zip(windows_.start, windows_.x, strict=True):
         np.testing.assert_allclose(x[1], np.cumsum(drops[start : start + LENGTH]))
         np.testing.assert_array_equal(x[0], np.arange(start, start + LENGTH))
-
-
-def test_windows_of_the_full_hour():
     actual = cut(station_of([10] * 40, np.zeros(41)))
     hourly = actual.every(60)
     assert hourly.minutes.tolist() == [60, 120, 180, 240, 300, 360]
@@ -251,7 +245,7 @@ def trained(request):
     return fit_paper_model(X, WET, BLOCKS, TRAINING, by_series=request.param, seed=0)
 
 
-def test_scaling_by_series_as_tslearn_has_it():
+def test_scaling_by_series_as_tslearn_has_it_and_by_the_training_windows():
     x = np.concatenate([X[:5], np.full((1, 2, 12), 7.0)])  # the last is constant
     paths = as_paths(x, X, by_series=True).numpy()
     assert paths.shape == (6, 12, 3)
@@ -260,9 +254,6 @@ def test_scaling_by_series_as_tslearn_has_it():
     assert (paths[5, :, 1:] == 0).all()
     time = np.arange(12.0)
     np.testing.assert_allclose(paths[:, :, 0], np.tile((time - time.mean()) / time.std(), (6, 1)), atol=1e-12)
-
-
-def test_scaling_by_the_training_windows():
     paths = as_paths(X[:5] + 1.0, X, by_series=False).numpy()
     mean, spread = X.mean(axis=(0, 2)), X.std(axis=(0, 2))
     np.testing.assert_allclose(paths[:, :, 1:], (X[:5].swapaxes(1, 2) + 1 - mean) / spread, atol=1e-12)

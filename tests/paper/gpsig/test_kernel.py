@@ -194,16 +194,13 @@ def test_ragged_series_stand_still_after_their_end(static, method):
     assert torch.allclose(kernel(padded, lengths=lengths, diag=True), norms, atol=1e-12)
 
 
-def test_bad_settings():
+def test_bad_settings_and_series():
     assert_refused("level must be an integer, at least 1, got 0", TruncatedKernel, 2, level=0)
     assert_refused("order must be an integer from 1 to the level, 4, got 5", TruncatedKernel, 2, order=5)
     assert_refused("static must be 'linear' or 'rbf', got 'cosine'", TruncatedKernel, 2, static="cosine")
     assert_refused("method must be", TruncatedKernel, 2, method="fast")
     assert_refused("needs the linear static kernel and full order", TruncatedKernel, 2, method="explicit", static="rbf")
     assert_refused("theta must be a positive number", TruncatedKernel, 2, theta=-1.0)
-
-
-def test_bad_series():
     kernel = TruncatedKernel(2, static="rbf")
     x = series(2)
     assert_refused("leave y out", kernel, x, x, diag=True)

@@ -81,7 +81,7 @@ def test_classes_have_quotas():
     assert len(chosen_series(y[:4], 30, 0, torch.Generator().manual_seed(0))) == 30
 
 
-def test_tensors_are_steps_at_sorted_times(monkeypatch):
+def test_tensors_are_steps_at_sorted_times_and_sequences_windows(monkeypatch):
     monkeypatch.setattr("siggpde_paper.gpsig.models._NOISE", 0.0)
     time = torch.arange(8).double()[None, :, None].expand(200, -1, 1)
     values = initial_tensors(time, torch.full((200,), 6), 4, torch.Generator().manual_seed(0))
@@ -93,10 +93,6 @@ def test_tensors_are_steps_at_sorted_times(monkeypatch):
     short = initial_tensors(time[:, :2], torch.full((200,), 2), 3, torch.Generator().manual_seed(0))
     last = [short[0, slot_index(k, 3, 3), :, 0].tolist() for k in (1, 2, 3)]
     assert last == [[0, 1], [1, 1], [1, 1]], "after its end a series stands still"
-
-
-def test_sequences_are_windows(monkeypatch):
-    monkeypatch.setattr("siggpde_paper.gpsig.models._NOISE", 0.0)
     time = torch.arange(9).double()[None, :, None].expand(200, -1, 1)
     values = initial_sequences(time, torch.full((200,), 7), 5, torch.Generator().manual_seed(0))[:, :, 0]
     assert (values.diff(dim=1) == 1).all()
@@ -118,7 +114,7 @@ def test_training_raises_the_bound(kind, method):
     assert model.predict(x).shape == (40, 2)
 
 
-def test_bad_input():
+def test_bad_input_and_settings():
     x = series(4)
     wrong = "kind must be 'tensors' or 'sequences', got 'words'"
     assert_refused(wrong, gpsig, x, [0, 1, 0, 1], Bernoulli(), kind="words", count=3)
@@ -128,6 +124,19 @@ def test_bad_input():
     assert_refused(wrong, SparseGP, SignatureKernel(2), InducingTensors(2, 3), Bernoulli())
     words = OrthogonalSignatureFeatures(2, 3)
     assert_refused("SignatureKernel, not of a TruncatedKernel", SparseGP, TruncatedKernel(2), words, Bernoulli())
+    assert_refused("count must be an integer, at least 1, got 0", InducingTensors, 2, 0)
+    wrong = r"values must have shape \(3, 10, 2, 2\), got \(3, 2\)"
+    assert_refused(wrong, InducingTensors, 2, 3, values=torch.zeros(3, 2))
+    assert_refused("values must be finite", InducingTensors, 2, 3, 1, values=torch.full((3, 1, 2, 2), math.nan))
+    assert_refused(r"values must have shape \(3, 5, 2\)", InducingSequences, 2, 3, values=torch.zeros(3, 2))
+    assert_refused("length must be an integer, at least 2, got 1", InducingSequences, 2, 3, length=1)
+    assert_refused("jitter must be between 0 and 1", InducingSequences, 2, 3, jitter=0.0)
+    assert_refused("the kernel has 3 levels and the inducing tensors 4", InducingTensors(2, 3).check, kernel_of(3))
+    assert_refused("the kernel has 2 channels and the features 3", InducingSequences(3, 3).check, kernel_of(3))
+    assert_refused("depends on the kernel", InducingTensors(2, 3).inducing_covariance)
+    project = InducingTensors(2, 3, 3).project_signatures
+    assert_refused("not a product of signatures", project, kernel_of(static="rbf"), torch.zeros(1, 1), torch.zeros(2))
+    assert_refused("positions 1 to 2, got position 3", slot_index, 3, 2, 4)
 
 
 METHODS = ("explicit", "recursion")
@@ -293,19 +302,3 @@ def test_whitening_and_its_gradient():
     assert torch.allclose(actual.T @ actual, cross.T @ torch.linalg.solve(shifted, cross))
     assert torch.autograd.gradcheck(lambda h, c: whiten(h @ h.T, c, 0.1), (half, cross))
     assert_refused("not positive definite", whiten, -gram, cross, 0.1, error=ArithmeticError)
-
-
-def test_bad_settings():
-    assert_refused("count must be an integer, at least 1, got 0", InducingTensors, 2, 0)
-    wrong = r"values must have shape \(3, 10, 2, 2\), got \(3, 2\)"
-    assert_refused(wrong, InducingTensors, 2, 3, values=torch.zeros(3, 2))
-    assert_refused("values must be finite", InducingTensors, 2, 3, 1, values=torch.full((3, 1, 2, 2), math.nan))
-    assert_refused(r"values must have shape \(3, 5, 2\)", InducingSequences, 2, 3, values=torch.zeros(3, 2))
-    assert_refused("length must be an integer, at least 2, got 1", InducingSequences, 2, 3, length=1)
-    assert_refused("jitter must be between 0 and 1", InducingSequences, 2, 3, jitter=0.0)
-    assert_refused("the kernel has 3 levels and the inducing tensors 4", InducingTensors(2, 3).check, kernel_of(3))
-    assert_refused("the kernel has 2 channels and the features 3", InducingSequences(3, 3).check, kernel_of(3))
-    assert_refused("depends on the kernel", InducingTensors(2, 3).inducing_covariance)
-    project = InducingTensors(2, 3, 3).project_signatures
-    assert_refused("not a product of signatures", project, kernel_of(static="rbf"), torch.zeros(1, 1), torch.zeros(2))
-    assert_refused("positions 1 to 2, got position 3", slot_index, 3, 2, 4)

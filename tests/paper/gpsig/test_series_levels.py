@@ -135,6 +135,7 @@ def test_what_the_core_does_not_serve_goes_to_torch():
     assert not core_has_pairs(long, long, 4, 4)
     kernels = [TruncatedKernel(2, 6, order=2, method=method) for method in ("core", "recursion")]
     torch.testing.assert_close(kernels[0](x, y), kernels[1](x, y))
+    assert_refused("x has 2 channels and y 3", linear_pair_levels, random_series(2, 4, 2), random_series(2, 4, 3), 4)
 
 
 @pytest.mark.parametrize("static", ["linear", "rbf"])
@@ -146,10 +147,6 @@ def test_no_series_have_no_levels(static: Static):
         assert values.shape == tuple(map(len, pair))
         values.sum().backward()
     assert kernel(none, diag=True).shape == (0,)
-
-
-def test_channels_must_agree():
-    assert_refused("x has 2 channels and y 3", linear_pair_levels, random_series(2, 4, 2), random_series(2, 4, 3), 4)
 
 
 CODE = """
