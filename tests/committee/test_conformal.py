@@ -154,7 +154,7 @@ def test_sets_grow_with_the_level_and_are_the_same_in_every_batch():
     assert len(new_shares(new, True).unique()) == 40
 
 
-def test_a_class_of_few_series_is_never_excluded_by_class():
+def test_too_few_series_exclude_no_class_and_promise_no_interval():
     """Of fewer than 1 / alpha - 1 = 9 series of a class none is a reason to leave it out."""
     batch, y = noisy(100, 2, 7)
     for few, excluded in ((8, False), (9, True)):
@@ -163,6 +163,11 @@ def test_a_class_of_few_series_is_never_excluded_by_class():
         far = SeriesBatch(batch.values[:5] - 10.0)  # as unlike class 1 as can be
         sets = prediction_sets(committee, far, 0.9, by_class=True)
         assert bool(sets[:, 0].all()) and bool(sets[:, 1].all()) is not excluded
+    for n, finite in ((8, False), (9, True)):
+        batch, y = noisy_numbers(n, 4)
+        ends = conformal_intervals(fitted(batch, Targets(y, None)), noisy_numbers(3, 5)[0], 0.9)
+        assert bool(torch.isfinite(ends).all()) is finite
+        assert bool((ends[:, 0] < ends[:, 1]).all())
 
 
 @pytest.mark.parametrize("changed", [{"max_landmarks": 40}, {"keep_series": False}])
@@ -200,14 +205,6 @@ def test_intervals_are_those_of_refits(grouped: bool):
         upper = (around + away).sort(1).values[:, count - 1]
         lower = (around - away).sort(1, descending=True).values[:, count - 1]
         torch.testing.assert_close(actual, torch.stack([lower, upper], 1), rtol=1e-5, atol=1e-5)
-
-
-def test_too_few_series_promise_nothing():
-    for n, finite in ((8, False), (9, True)):
-        batch, y = noisy_numbers(n, 4)
-        ends = conformal_intervals(fitted(batch, Targets(y, None)), noisy_numbers(3, 5)[0], 0.9)
-        assert bool(torch.isfinite(ends).all()) is finite
-        assert bool((ends[:, 0] < ends[:, 1]).all())
 
 
 @pytest.mark.slow
@@ -257,33 +254,24 @@ def test_without_a_series_is_a_refit_without_it(classes: int | None, weighted: b
     assert float((slow - committee.latents(new).mean[:, None]).abs().max()) > 1e-3  # a series makes a difference
 
 
-def test_more_series_than_features():
+def test_predictions_without_a_series_of_few_features_or_landmarks_and_in_pieces(monkeypatch: pytest.MonkeyPatch):
     """Directions in which kernels are 0 are in no root, but the left-out errors know them."""
     committee, new = fitted_jackknife(3, targets_of(30, 2), FEW_FEATURES), SeriesBatch(walks(6, 3, 2, 4))
     assert all(member.regression.root.shape[1] < 30 for member in committee.members)
     torch.testing.assert_close(closed_form(committee, new), means_without(committee, new), rtol=1e-5, atol=1e-5)
-
-
-def test_left_out_training_series_are_those_of_the_record():
-    """Asked for a training series, the prediction without it is its left-out one."""
+    # Asked for a training series, the prediction without it is its left-out one.
     committee, batch = fitted_jackknife(8, targets_of(20, 3)), SeriesBatch(walks(20, 8, 2, 3))
     values = committee.standard(batch).values.flatten(1)
     order = torch.cdist(committee.landmarks.values.flatten(1), values).argmin(1)
     own = closed_form(committee, batch[order]).diagonal().T
     torch.testing.assert_close(own, committee.left_out.mean, rtol=1e-5, atol=1e-5)
-
-
-def test_a_few_series_at_a_time(monkeypatch: pytest.MonkeyPatch):
-    committee, new = fitted_jackknife(8, targets_of(20, 3, grouped=True)), SeriesBatch(walks(7, 8, 2, 4))
-    whole = closed_form(committee, new)
-    monkeypatch.setattr(module, "_SERIES", 4)
-    monkeypatch.setattr(module, "_NUMBERS", 2 * 20 * 3)
-    torch.testing.assert_close(closed_form(committee, new), whole, rtol=1e-12, atol=1e-12)
-
-
-def test_more_series_than_landmarks_are_left_out_of_nothing():
     committee = fitted_jackknife(8, targets_of(20, 3), ViewSettings(kinds=("linear",), max_landmarks=10))
     jackknife, new = Jackknife(committee, committee.left_out), SeriesBatch(walks(7, 8, 2, 4))
     assert not jackknife.closed_form
     ((latents, means),) = jackknife.predict(new)
     assert torch.equal(latents.mean, committee.latents(new).mean) and torch.equal(means[:, 0], latents.mean)
+    committee, new = fitted_jackknife(8, targets_of(20, 3, grouped=True)), SeriesBatch(walks(7, 8, 2, 4))
+    whole = closed_form(committee, new)
+    monkeypatch.setattr(module, "_SERIES", 4)
+    monkeypatch.setattr(module, "_NUMBERS", 2 * 20 * 3)
+    torch.testing.assert_close(closed_form(committee, new), whole, rtol=1e-12, atol=1e-12)

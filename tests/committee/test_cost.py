@@ -112,7 +112,7 @@ def seconds(*given: int) -> float:
     return sum(cost.fit_seconds(*sizes(*given)))
 
 
-def test_more_longer_series_and_more_views_take_longer():
+def test_more_longer_series_and_more_views_take_longer_and_the_words_are_short():
     by_series = [seconds(n) for n in (20, 100, 500, 1500, 3000, 10_000, 20_000)]
     assert by_series == sorted(by_series) and by_series[0] < 1 and by_series[-1] > 60
     by_points = [seconds(200, points) for points in (10, 20, 50, 100, 300, 1000)]
@@ -120,9 +120,6 @@ def test_more_longer_series_and_more_views_take_longer():
     views, landmarks, series = sizes(1000)
     linear = [view for view in views if view.kind == "linear"]
     assert sum(cost.fit_seconds(linear, landmarks, series)) < sum(cost.fit_seconds(views, landmarks, series)) / 4
-
-
-def test_words_are_short_and_right_to_a_third():
     for exact in np.geomspace(5, 1e5, 500).tolist():
         number, unit = cost.duration(exact).split()[1:]
         assert len(number) <= 3
@@ -154,14 +151,11 @@ def test_a_long_fit_is_announced_once_where_it_is_wanted(capfd):
     assert 0.5 < memory[0] < memory[1] < 3
 
 
-def test_a_log_that_shows_it_has_it_instead(capfd, caplog):
+def test_a_log_that_shows_it_has_it_instead_and_a_short_fit_says_nothing(capfd, caplog):
     with caplog.at_level(logging.INFO, "siggpde"), Progress(None) as bar:
         cost.announce(bar, *sizes(7494, 8))
     assert len(caplog.messages) == 1 and caplog.messages[0].startswith("about ")
     assert capfd.readouterr().err.count("about ") <= 1  # of the log's own handler at the most
-
-
-def test_a_short_fit_says_nothing(capfd):
     assert seconds(24, 10) < cost.WORTH_SAYING
     SigGPClassifier(verbose=1).fit(small_estimators.walks(), np.arange(24) % 2)
     assert "about" not in capfd.readouterr().err

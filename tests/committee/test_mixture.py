@@ -29,6 +29,8 @@ def test_moments_are_those_of_draws():
     actual = mine.quantiles([0.1, 0.5, 0.9])
     wanted = draws.quantile(torch.tensor([0.1, 0.5, 0.9]).double(), dim=0).T
     torch.testing.assert_close(actual, wanted, rtol=0, atol=0.02)
+    for level in (0.0, 1.0, -0.1, float("nan")):
+        assert_refused("between 0 and 1", mine.quantiles, [0.5, level])
 
 
 @pytest.mark.parametrize("recalibration", [None, Recalibration(4.0, 1.3)])
@@ -45,16 +47,13 @@ def test_density_and_quantiles_belong_together(recalibration: Recalibration | No
         assert reached == pytest.approx([level] * 4, abs=1e-6)
 
 
-def test_recalibration_scales_the_spread():
+def test_recalibration_scales_the_spread_and_few_series_leave_it_near_the_prior():
     plain, wide = mixture().mean_and_variance(), mixture(Recalibration(4.0, 1.3)).mean_and_variance()
     assert torch.equal(plain[0], wide[0])
     torch.testing.assert_close(wide[1], plain[1] * 1.3**2 * 2)
     torch.testing.assert_close(mixture().quantiles([0.5]), mixture(Recalibration(4.0, 1.3)).quantiles([0.5]))
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, float("nan")])
-def test_levels_that_are_none(level: float):
-    assert_refused("between 0 and 1", mixture().quantiles, [0.5, level])
+    actual = recalibrate(torch.tensor([0.01, -0.02], dtype=torch.float64))
+    assert 0.9 < actual.scale < 1.2 and actual.degrees >= 10
 
 
 TWO = torch.tensor([0.7, 0.3], dtype=torch.float64)
@@ -89,8 +88,3 @@ def test_what_many_series_show_is_found(degrees: float, scale: float):
     actual = recalibrate(z)
     assert actual.z_quantile(0.95) == pytest.approx(scale * stats.t.ppf(0.95, degrees), rel=0.04)
     assert actual.spread == pytest.approx(scale * math.sqrt(degrees / (degrees - 2)), rel=0.06)
-
-
-def test_few_series_leave_it_near_the_prior():
-    actual = recalibrate(torch.tensor([0.01, -0.02], dtype=torch.float64))
-    assert 0.9 < actual.scale < 1.2 and actual.degrees >= 10

@@ -85,7 +85,7 @@ def test_p_values_come_from_one_look_at_every_series(chunk: int, monkeypatch: py
     assert sum(seen) == len(batch) == len(scores.score)
 
 
-def test_p_values_count_scores_that_are_at_least_as_large():
+def test_p_values_count_scores_and_trust_falls_beyond_the_limit():
     novelty = COMMITTEE.novelty
     assert novelty is not None
     own = novelty.left_out_scores
@@ -94,6 +94,11 @@ def test_p_values_count_scores_that_are_at_least_as_large():
     torch.testing.assert_close(novelty.p_values(score), slow)
     slow = [(1 + int((own[novelty.labels == 1] >= each).sum())) / 21 for each in score]
     torch.testing.assert_close(novelty.p_values(score, by_class=True)[:, 1], torch.tensor(slow).double())
+    assert novelty is not None
+    score = torch.linspace(-1, 5 * novelty.limit, 50).double()
+    trust = novelty.trust(score)
+    assert bool((trust[score <= novelty.limit] == 1).all())
+    assert bool((trust[score > novelty.limit].diff() < 0).all()) and float(trust[-1]) < 1e-3
 
 
 def test_p_values_of_exchangeable_scores_are_uniform():
@@ -125,22 +130,18 @@ def test_far_series_get_the_class_frequencies_and_near_ones_keep_their_probabili
     assert not bool(COMMITTEE.novelty.alarms(prediction.scores.score).any())
 
 
-def test_trust_falls_beyond_the_limit_and_nowhere_else():
-    novelty = COMMITTEE.novelty
-    assert novelty is not None
-    score = torch.linspace(-1, 5 * novelty.limit, 50).double()
-    trust = novelty.trust(score)
-    assert bool((trust[score <= novelty.limit] == 1).all())
-    assert bool((trust[score > novelty.limit].diff() < 0).all()) and float(trust[-1]) < 1e-3
-
-
-def test_a_broken_training_series_does_not_hide_others():
+def test_broken_series_and_groups_do_not_hide_novelty():
     variances = torch.rand(1, 50, generator=generator(0)).double() + 1
     facts = torch.randn(50, 6, generator=generator(1)).double().exp()
     facts[0, 0] = 1e9
     novelty = Novelty.fit(variances, torch.ones(1).double(), facts)
     score = novelty.scores(variances[:, :1], facts[1:2] + torch.tensor([1e11, 0, 0, 0, 0, 0]))
     assert bool(novelty.alarms(score.score)) and int(score.fact) == 0
+    # Pairs of equal series: among all, each has a twin at distance 0; without its group it has not.
+    facts = torch.randn(30, 6, generator=generator(0)).double().exp().repeat_interleave(2, 0)
+    single, _ = FactScores.fit(facts)
+    grouped, _ = FactScores.fit(facts, torch.arange(60) // 2)
+    assert grouped.middle > 1.2 * single.middle
 
 
 def test_by_class_is_nan_for_small_classes():
@@ -153,14 +154,6 @@ def test_by_class_is_nan_for_small_classes():
     p = novelty.p_values(torch.tensor([0.0, 1e6]).double(), by_class=True)
     assert p.shape == (2, 3) and bool(p[:, 1:].isnan().all())
     assert float(p[1, 0]) == pytest.approx(1 / 21)
-
-
-def test_groups_are_scored_without_their_own_series():
-    """Pairs of equal series: among all, each has a twin at distance 0; without its group it has not."""
-    facts = torch.randn(30, 6, generator=generator(0)).double().exp().repeat_interleave(2, 0)
-    single, _ = FactScores.fit(facts)
-    grouped, _ = FactScores.fit(facts, torch.arange(60) // 2)
-    assert grouped.middle > 1.2 * single.middle
 
 
 @few
@@ -188,7 +181,7 @@ def test_ninety_nine_points_where_all_had_a_hundred_is_no_news():
     assert float(score) > 10 and int(fact) == 3
 
 
-def test_state_and_back():
+def test_state_and_back_and_no_caution_without_facts():
     novelty = COMMITTEE.novelty
     assert novelty is not None
     again = Novelty.from_state(novelty.state())
@@ -196,8 +189,5 @@ def test_state_and_back():
     variances = torch.rand(len(COMMITTEE.members), 6, generator=generator(0)).double()
     for one, other in zip(novelty.scores(variances, facts), again.scores(variances, facts), strict=True):
         assert torch.equal(one, other)
-
-
-def test_without_facts_there_is_no_caution():
     batch = replace(PREPARATION(100 * new_series()), facts=None)
     assert COMMITTEE.predict(batch).scores is None

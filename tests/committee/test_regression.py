@@ -170,13 +170,10 @@ def test_log_densities_of_numbers_and_of_classes():
     assert few_series.mean() < many.mean() < 0 and float(few_series.exp().max()) < 1 - 0.5 / 4
 
 
-def test_numbers_out_of_range_are_named():
+def test_numbers_out_of_range_are_named_and_no_variance_is_negative():
     rows, _ = random_rows(5, 3, 13)
     with pytest.raises(ArithmeticError, match="no noise level gave finite"):
         fit_exact(Rows(rows.gram, rows.variance), Targets(torch.full((5,), 1e300, dtype=torch.float64), None))
-
-
-def test_no_variance_is_negative():
     rows, _ = random_rows(5, 3, 14)
     fitted = Regression(torch.zeros(5, 1).double(), 100 * torch.eye(5).double(), 0.1, 1.0)
     assert torch.equal(fitted.predict(rows)[1], torch.zeros(5).double())

@@ -49,8 +49,12 @@ def test_parts_are_all_the_series(count: int, ragged: bool):
     assert [number for part in parts for number in np.asarray(part.ids)] == list(range(100, 107))
 
 
-def test_there_must_be_a_series_for_every_rank():
+def test_ranks_need_series_and_some_commands_one_process(monkeypatch: pytest.MonkeyPatch):
     assert_refused("there are 2 series for 3 ranks, but each needs one", shard_bounds, 2, Part(0, 3))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    result = run("info")
+    assert result.exit_code == 2
+    assert "info is for one process, but there are 2; leave out torchrun" in result.stderr
 
 
 @pytest.mark.parametrize("kind", ["npy", "parquet"])
@@ -74,13 +78,6 @@ def test_only_its_own_rows_are_read(kind: str, tmp_path: Path, monkeypatch: pyte
     assert np.array(part.X).tolist() == X[3:6, None].tolist()
     assert part.y is not None and part.y.tolist() == [3, 4, 5]
     assert seen == ([3] if kind == "parquet" else [])
-
-
-def test_commands_for_one_process_say_so(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    result = run("info")
-    assert result.exit_code == 2
-    assert "info is for one process, but there are 2; leave out torchrun" in result.stderr
 
 
 @pytest.mark.slow

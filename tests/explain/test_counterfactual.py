@@ -1,7 +1,4 @@
-"""Changes of stretches: they join without a jump, stay where they belong, and keep gaps and time stamps.
-
-The search finds what trying everything finds, and says so where nothing turns the prediction.
-"""
+"""Changes of stretches join without a jump and keep gaps and time stamps; the search finds what trying all finds."""
 
 import itertools
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""The posterior of effects is that of the dense formulas, of samples, and the same with and without landmarks.
-
-The posterior's uncertainty of contributions_of, against the joint covariance of the latents at all cut series.
-"""
+"""The posterior of effects and contributions is that of dense formulas and samples, with and without landmarks."""
 
 from typing import Any
 
@@ -216,8 +213,7 @@ def sampled_of(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def cut_series_of(sampled) -> tuple[SeriesBatch, Tensor]:
-    """All cut series of all permutations, made piece by piece, and the coefficients (pieces, cut series) of the
-    credits."""
+    """All cut series of all permutations, piece by piece, and the coefficients (pieces, cut series) of the credits."""
     cuts = sampled.cuts
     count, pieces = cuts.ranks.shape
     series, rows = [], []
@@ -327,16 +323,13 @@ def test_the_spread_is_that_of_the_joint_covariance(kind: str, background: bool,
     assert [stretch.std for stretch in contributions.main] == pytest.approx(stretches, rel=0.01, abs=0.005 * size)
 
 
-def test_without_series_it_is_that_with_series():
+def test_uncertainty_is_the_same_without_series_and_falls_with_more():
     batch = batch_of(24, 12)
     with_series = finite_committee_of(batch, labels_of(batch, 3), 3)
     bare, _ = without_series(with_series, complete=True)
     (a,), (b,) = (contributions_of(model, batch_of(1, 12, seed=3), 3, batch[:5]) for model in (with_series, bare))
     assert b.std == pytest.approx(a.std, rel=1e-6, abs=1e-6 * a.std.max())
     assert b.contrast_std == pytest.approx(a.contrast_std, rel=1e-6, abs=1e-6 * a.contrast_std.max())
-
-
-def test_more_series_make_it_smaller():
     batch, new = batch_of(120, 12), batch_of(1, 12, seed=3)
     contributions = [contributions_of(finite_committee_of(batch[:n], ends(batch)[:n]), new, None)[0] for n in (12, 120)]
     assert contributions[1].std.mean() < 0.8 * contributions[0].std.mean()

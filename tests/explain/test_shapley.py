@@ -1,9 +1,4 @@
-"""Contributions of segments and channels: they add up, and point to where the evidence was planted.
-
-Features of groups of channels, computed once for every state, give what the plain prediction of cut series gives.
-
-Deletion and insertion curves: of known functions, and of explanations of real series beside simpler ones.
-"""
+"""Contributions of segments and channels add up, find what was planted, and beat simpler ones by deletion curves."""
 
 import functools
 import itertools
@@ -132,11 +127,7 @@ def test_draws_are_those_of_the_seed_and_their_spread_is_the_sampling_error():
 
 
 def planted(n: int, seed: int, wandering: bool) -> tuple[SeriesBatch, Tensor, Tensor]:
-    """Noise of 2 channels and 40 points, in which a bump is planted: of class c in channel c, in one of 8 segments.
-
-    It is always in segment 2 + 3 c, or wanders. Also the numbers of the segments. Where it does not wander, that there
-    is no bump is evidence too, so both places are right.
-    """
+    """Noise with a bump of class c in channel c, in segment 2 + 3 c of 8 or anywhere, and the segments' numbers."""
     random = torch.Generator().manual_seed(seed)
     values = 0.5 * torch.randn(n, 40, 2, generator=random, dtype=torch.float64)
     labels = torch.arange(n) % 2
@@ -196,9 +187,11 @@ def test_stretches_and_their_times_by_hand():
     assert when(1.7e9 + 0.25, 1.7e9 + 3600) == "1700000000.25 to 1700003600"
 
 
-@pytest.mark.parametrize("settings", [{"segments": -1}, {"permutations": 3}])
-def test_wrong_settings_are_refused(settings: dict):
-    assert_refused(f"{next(iter(settings))} must be at least", PermutationSettings, **settings)
+def test_wrong_settings_and_contributions_are_refused():
+    assert_refused("segments must be at least", PermutationSettings, segments=-1)
+    assert_refused("permutations must be at least", PermutationSettings, permutations=3)
+    for wrong in ([], [[1.0]], [np.nan, 1.0]):
+        assert_refused("contributions must be finite", deletion_curve, lambda masks: masks.sum(1), wrong)
 
 
 def test_sentences_tell_channels_that_do_the_same_together():
@@ -284,11 +277,6 @@ def test_areas_of_a_sum_are_those_of_its_terms():
     assert best.values.tolist() == pytest.approx([10, 6, 3, 1, 0])
     assert best.area == pytest.approx((5 + 6 + 3 + 1) / 4) and best.area < worst.area
     assert deletion_curve(f, terms, insertion=True).values.tolist() == pytest.approx([0, 4, 7, 9, 10])
-
-
-@pytest.mark.parametrize("wrong", [[], [[1.0]], [np.nan, 1.0]])
-def test_contributions_must_be_numbers(wrong: list):
-    assert_refused("contributions must be finite", deletion_curve, lambda masks: masks.sum(1), wrong)
 
 
 def by_gradients(f, values: torch.Tensor, reference: torch.Tensor, of_point: torch.Tensor) -> np.ndarray:

@@ -97,7 +97,7 @@ def test_float32_probabilities_over_many_classes_are_good_enough():
 TWO = [[0.5, 0.5], [0.2, 0.8]]
 
 
-def test_bad_classifications_are_refused():
+def test_bad_classifications_and_bins_are_refused():
     assert_refused("never seen: dog", classification_metrics, ["a", "dog"], TWO, ["a", "b"])
     assert_refused("c, d, e, f, g and 1 more", classification_metrics, list("acdefgh"), [[1, 0]] * 7, ["a", "b"])
     assert_refused(
@@ -117,9 +117,6 @@ def test_bad_classifications_are_refused():
     assert_refused("array of numbers", classification_metrics, [0, 1], [["a", "b"]] * 2, [0, 1])
     assert_refused("distinct", classification_metrics, [0, 1], TWO, [0, 0])
     assert_refused("at least one", classification_metrics, [0, 1], np.zeros((2, 0)), [])
-
-
-def test_bins_are_counted():
     for bins in (0, -1, 2.5, "many"):
         assert_refused("bins must be", classification_metrics, [0, 1], TWO, [0, 1], bins=bins)
 
@@ -158,7 +155,7 @@ def test_risk_at_a_share_and_its_area():
     assert sure.area < 0.03 and other.area > 0.3
 
 
-def test_sets():
+def test_sets_and_what_is_not_defined():
     sets = np.array([[True, True, False], [False, False, False], [False, False, True]])
     computed = set_metrics(["x", "y", "z"], sets, ["x", "y", "z"])
     assert (computed.coverage, computed.size, computed.empty, computed.single) == pytest.approx(
@@ -167,9 +164,6 @@ def test_sets():
     for wrong in (sets[:2], sets.astype(float), sets[:, :2]):
         assert_refused("sets must be bools of shape", set_metrics, ["x", "y", "z"], wrong, ["x", "y", "z"])
     assert set_metrics(["never seen"], sets[:1], ["x", "y", "z"]).coverage == 0
-
-
-def test_what_is_not_defined():
     alone = classification_metrics(["a", "a"], [[0.9, 0.1], [0.4, 0.6]], ["a", "b"])
     assert np.isnan(alone.auc) and alone.to_dict()["auc"] is None
     assert alone.f1 == pytest.approx((2 / 3 + 0) / 2)

@@ -33,16 +33,13 @@ def test_numbers_agree_with_scikit_learn_and_with_sums(seed, n):
         assert computed.width[level] == pytest.approx(2 * norm.ppf((1 + level) / 2) * std.mean())
 
 
-def test_right_distributions_cover_what_they_say():
+def test_coverage_of_right_distributions_and_what_is_not_defined():
     random = np.random.default_rng(1)
     std = random.uniform(0.5, 2, size=20000)
     y = std * random.normal(size=20000)
     ends = {level: norm.interval(level, 0 * std, std) for level in (0.5, 0.9, 0.95)}
     computed = regression_metrics(y, 0 * std, std, norm.logpdf(y, 0, std), ends)
     assert computed.coverage == pytest.approx({0.5: 0.5, 0.9: 0.9, 0.95: 0.95}, abs=0.015)
-
-
-def test_what_is_not_defined_is_none_in_json():
     computed = regression_metrics([2.0, 2.0], [1.0, 2.0], [1.0, math.inf], [-1.0, -2.0], {0.9: ([1, 1], [2, 1.5])})
     assert math.isnan(computed.r2)
     assert computed.to_dict()["r2"] is None

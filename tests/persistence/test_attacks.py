@@ -1,7 +1,4 @@
-"""Models that someone changed and made the hashes anew of: refused with a reason, or they predict finite numbers.
-
-Nothing is executed, waits for ever or takes gigabytes (`helpers.model_mutations`).
-"""
+"""Models changed with hashes made anew are refused with a reason or predict finite numbers, in time and memory."""
 
 import json
 import os

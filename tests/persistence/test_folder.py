@@ -102,11 +102,15 @@ def test_tensors_may_share_memory_be_strided_or_want_gradients(tmp_path: Path):
     assert all(value.data_ptr() % 64 == 0 for value in got.values())
 
 
-def test_tuples_become_lists_and_numbers_of_numpy_plain_ones(tmp_path: Path):
+def test_folders_are_made_and_metadata_become_plain(tmp_path: Path):
     metadata = {"t": (1, (2.5,)), "f": np.float32(0.1), "d": np.float64(0.1), "i": np.int64(3), "b": np.bool_(True)}
     write_folder(tmp_path / "m", {}, {**metadata, "label": np.str_("a")}, "")
     expected = {"t": [1, [2.5]], "f": float(np.float32(0.1)), "d": 0.1, "i": 3, "b": True, "label": "a"}
     assert same(read_folder(tmp_path / "m")[1], expected)
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "empty", tmp_path / "a" / "b" / "c"):
+        write_folder(folder, *OLD)
+        assert holds(folder, OLD)
 
 
 circle: dict[str, Any] = {}
@@ -114,43 +118,38 @@ circle["inside"] = circle
 
 
 @pytest.mark.parametrize(
-    ("metadata", "message"),
+    ("tensors", "metadata", "message"),
     [
-        ({"a": [1.0, float("nan")]}, r"metadata\['a'\]\[1\] is nan, which JSON cannot hold; leave it out or use None"),
-        ({"a": {"b": -np.inf}}, r"metadata\['a'\]\['b'\] is -inf"),
-        ({"a": np.float32("nan")}, r"metadata\['a'\] is nan"),
-        ({"a": {1: 2}}, r"metadata\['a'\] has the key 1; keys must be strings, write '1'"),
-        ({"a": np.zeros(2)}, r"metadata\['a'\] is a ndarray; .* give .tolist\(\)"),
-        ({"a": torch.zeros(2)}, r"metadata\['a'\] is a Tensor"),
-        ({"a": {1, 2}}, r"metadata\['a'\] is a set"),
-        ({"a": b"x"}, r"metadata\['a'\] is a bytes"),
-        ({"a": 10**5000}, r"metadata\['a'\] is an integer of 16610 bits"),
-        (circle, r"nested deeper than 50 levels; is it inside itself\?"),
-        ([1], "metadata must be a mapping, got list"),
+        (
+            {},
+            {"a": [1.0, float("nan")]},
+            r"metadata\['a'\]\[1\] is nan, which JSON cannot hold; leave it out or use None",
+        ),
+        ({}, {"a": {"b": -np.inf}}, r"metadata\['a'\]\['b'\] is -inf"),
+        ({}, {"a": np.float32("nan")}, r"metadata\['a'\] is nan"),
+        ({}, {"a": {1: 2}}, r"metadata\['a'\] has the key 1; keys must be strings, write '1'"),
+        ({}, {"a": np.zeros(2)}, r"metadata\['a'\] is a ndarray; .* give .tolist\(\)"),
+        ({}, {"a": torch.zeros(2)}, r"metadata\['a'\] is a Tensor"),
+        ({}, {"a": {1, 2}}, r"metadata\['a'\] is a set"),
+        ({}, {"a": b"x"}, r"metadata\['a'\] is a bytes"),
+        ({}, {"a": 10**5000}, r"metadata\['a'\] is an integer of 16610 bits"),
+        ({}, circle, r"nested deeper than 50 levels; is it inside itself\?"),
+        ({}, [1], "metadata must be a mapping, got list"),
+        (
+            {"a": torch.zeros(2, dtype=torch.float16)},
+            {},
+            "tensor 'a' is torch.float16.*float32, float64, int64, bool, uint8",
+        ),
+        ({"a": torch.zeros(2, dtype=torch.complex64)}, {}, "tensor 'a' is torch.complex64"),
+        ({"a": torch.eye(2).to_sparse()}, {}, "torch.sparse_coo; dense tensors"),
+        ({"a": np.zeros(2)}, {}, "tensor 'a' is ndarray"),
+        ({"__metadata__": torch.zeros(2)}, {}, "cannot be named '__metadata__'"),
+        ({"": torch.zeros(2)}, {}, "cannot be named ''"),
+        ({3: torch.zeros(2)}, {}, "cannot be named 3"),
     ],
 )
-def test_metadata_that_json_cannot_hold_are_refused(tmp_path: Path, metadata: Any, message: str):
-    assert_refused(message, write_folder, tmp_path / "m", {}, metadata, "")
-    assert files(tmp_path) == []
-
-
-HALF = torch.zeros(2, dtype=torch.float16)
-
-
-@pytest.mark.parametrize(
-    ("tensors", "message"),
-    [
-        ({"a": HALF}, "tensor 'a' is torch.float16.*float32, float64, int64, bool, uint8"),
-        ({"a": torch.zeros(2, dtype=torch.complex64)}, "tensor 'a' is torch.complex64"),
-        ({"a": torch.eye(2).to_sparse()}, "torch.sparse_coo; dense tensors"),
-        ({"a": np.zeros(2)}, "tensor 'a' is ndarray"),
-        ({"__metadata__": torch.zeros(2)}, "cannot be named '__metadata__'"),
-        ({"": torch.zeros(2)}, "cannot be named ''"),
-        ({3: torch.zeros(2)}, "cannot be named 3"),
-    ],
-)
-def test_tensors_of_other_kinds_are_refused(tmp_path: Path, tensors: Any, message: str):
-    assert_refused(message, write_folder, tmp_path / "m", tensors, {}, "")
+def test_metadata_and_tensors_of_other_kinds_are_refused(tmp_path: Path, tensors: Any, metadata: Any, message: str):
+    assert_refused(message, write_folder, tmp_path / "m", tensors, metadata, "")
     assert files(tmp_path) == []
 
 
@@ -197,13 +196,6 @@ def test_what_is_no_model_is_left_alone(tmp_path: Path, saved: Path):
         write_folder(other, *NEW, force=True)
     assert stranger.read_text() == (other / "thesis.tex").read_text() == "mine"
     assert len(files(other)) == 2 and len(files(lost)) == 1
-
-
-def test_folders_are_made_where_missing_and_an_empty_one_is_used(tmp_path: Path):
-    (tmp_path / "empty").mkdir()
-    for folder in (tmp_path / "empty", tmp_path / "a" / "b" / "c"):
-        write_folder(folder, *OLD)
-        assert holds(folder, OLD)
 
 
 def test_savers_at_once_take_turns_and_readers_always_find_a_model(saved: Path):

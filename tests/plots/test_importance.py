@@ -42,13 +42,20 @@ def test_effects_and_what_the_paper_reads(pyplot, drawn):
     assert_refused("no words to draw", plots.plot_paper_reading, [])
 
 
-def test_names_of_any_kind_are_drawn(pyplot, drawn):
+def test_names_of_any_kind_are_drawn_and_long_ones_broken(pyplot, drawn):
     words = ["$x_{$–time", "–".join(["acceleration_of_the_left_hand"] * 5), "n" * 200]
     ax = plots.plot_effects([Effect(name, (), 1.0, 0.5, 0.99) for name in words])
     drawn(ax)
     names_drawn = [text.get_text() for text in ax.get_yticklabels()]
     assert [part.replace("\n", "") for part in names_drawn] == words
     assert names_drawn[1].split("\n")[0].endswith("–") and ax.get_position().width > 0.3
+    name = "dx dilation 4 base point: share of time–humidity above q1/2, middle third"
+    ax = plots.plot_importance([Importance(name, (), 0.5, 0.5), Importance("moisture", (), 0.2, -0.2)])
+    first, second = (text.get_text() for text in ax.get_yticklabels())
+    assert first.replace("\n", " ") == name and second == "moisture"
+    assert first.count("\n") == 1 and max(map(len, first.split("\n"))) < 48
+    assert ax.patches[0].get_facecolor() != ax.patches[1].get_facecolor()
+    drawn(ax)
 
 
 @pytest.fixture(scope="module")
@@ -66,16 +73,6 @@ def test_importance(pyplot, importances, drawn):
     drawn(ax)
     assert len(plots.plot_importance(importances.channels).patches) == len(importances.channels)
     assert len(plots.plot_importance(importances.features).patches) == len(importances.features)
-
-
-def test_long_names_are_broken_and_what_speaks_against_is_orange(pyplot, drawn):
-    name = "dx dilation 4 base point: share of time–humidity above q1/2, middle third"
-    ax = plots.plot_importance([Importance(name, (), 0.5, 0.5), Importance("moisture", (), 0.2, -0.2)])
-    first, second = (text.get_text() for text in ax.get_yticklabels())
-    assert first.replace("\n", " ") == name and second == "moisture"
-    assert first.count("\n") == 1 and max(map(len, first.split("\n"))) < 48
-    assert ax.patches[0].get_facecolor() != ax.patches[1].get_facecolor()
-    drawn(ax)
 
 
 def test_names_of_many_thin_bars_do_not_overlap(narrow):

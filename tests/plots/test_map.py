@@ -33,12 +33,17 @@ def test_kernel_directions_tell_groups_apart_and_need_landmarks(lines):
     assert_refused("no landmark series", kernel_directions, private, X)
 
 
-def test_principal_directions_are_those_of_the_covariance():
+def test_principal_directions_and_maps_of_a_plane(pyplot, drawn):
     points = np.random.default_rng(0).normal(size=(50, 4)) * [3, 2, 1, 0.1]
     plane, shares = principal_directions(points)
     values = np.linalg.eigvalsh(np.cov(points.T))[::-1]
     assert plane.var(axis=0, ddof=1) == pytest.approx(values[:2])
     assert shares == pytest.approx(values[:2] / values.sum())
+    plane = np.random.default_rng(0).normal(size=(10, 2))
+    ax = plot_map(plane, np.linspace(0, 1, 10), name="fat (%)")
+    assert np.asarray(ax.collections[0].get_offsets()) == pytest.approx(plane) and ax.get_xlabel() == "direction 1"
+    assert ax.figure.axes[1].get_ylabel() == "fat (%)"
+    drawn(ax)
 
 
 def test_map_marks_classes_and_uncertain_series(narrow, drawn):
@@ -69,14 +74,6 @@ def test_a_legend_leaves_room_for_the_map(narrow):
     assert ax.get_window_extent().height > 0.35 * ax.figure.bbox.height
     entries = [text.get_text() for text in ax.get_legend().get_texts()]
     assert entries[-1] == "uncertain (4)" and len(set(entries)) == 25
-
-
-def test_map_of_numbers_and_of_a_plane(pyplot, drawn):
-    plane = np.random.default_rng(0).normal(size=(10, 2))
-    ax = plot_map(plane, np.linspace(0, 1, 10), name="fat (%)")
-    assert np.asarray(ax.collections[0].get_offsets()) == pytest.approx(plane) and ax.get_xlabel() == "direction 1"
-    assert ax.figure.axes[1].get_ylabel() == "fat (%)"
-    drawn(ax)
 
 
 def test_bad_maps_are_refused(pyplot):

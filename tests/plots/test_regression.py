@@ -29,12 +29,18 @@ def test_bars_are_the_shares_between_quantiles(narrow, drawn):
     drawn(ax)
 
 
-def test_what_does_not_fit_is_refused():
+def test_bad_quantiles_and_intervals_are_refused():
     assert_refused("levels must be ascending", plot_pit, [1.0], [[1.0, 2.0]], [0.5, 0.4])
     assert_refused("between 0 and 1", plot_pit, [1.0], [[1.0, 2.0]], [0.5, 1.0])
     assert_refused("quantiles of series 0 are not ascending", plot_pit, [1.0], [[2.0, 1.0]], [0.4, 0.5])
     assert_refused(r"quantiles must have shape \(1, 2\)", plot_pit, [1.0], [[2.0]], [0.4, 0.5])
     assert_refused("y of series 0 is nan", plot_pit, [np.nan], [[2.0]], [0.4])
+    assert_refused("they have 1, 2, 1, 1", plot_intervals, [1.0], [1.0, 2.0], [0.0], [2.0])
+    assert_refused(r"y must have shape \(n,\)", plot_intervals, [], [], [], [])
+    assert_refused("mean of series 0 is nan", plot_intervals, [1.0], [math.nan], [0.0], [2.0])
+    assert_refused("upper of series 0 is inf", plot_intervals, [1.0], [1.0], [0.0], [math.inf])
+    assert_refused("series 0 ends below its start", plot_intervals, [1.0], [1.0], [2.0], [0.0])
+    assert_refused("y must be numbers", plot_intervals, ["a"], [1.0], [0.0], [2.0])
 
 
 def test_intervals(pyplot, drawn, narrow):
@@ -49,12 +55,3 @@ def test_intervals(pyplot, drawn, narrow):
     ax.figure.canvas.draw()
     boxes = [text.get_window_extent() for text in ax.get_xticklabels() if text.get_text()]
     assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
-
-
-def test_bad_intervals_are_refused():
-    assert_refused("they have 1, 2, 1, 1", plot_intervals, [1.0], [1.0, 2.0], [0.0], [2.0])
-    assert_refused(r"y must have shape \(n,\)", plot_intervals, [], [], [], [])
-    assert_refused("mean of series 0 is nan", plot_intervals, [1.0], [math.nan], [0.0], [2.0])
-    assert_refused("upper of series 0 is inf", plot_intervals, [1.0], [1.0], [0.0], [math.inf])
-    assert_refused("series 0 ends below its start", plot_intervals, [1.0], [1.0], [2.0], [0.0])
-    assert_refused("y must be numbers", plot_intervals, ["a"], [1.0], [0.0], [2.0])

@@ -153,14 +153,11 @@ def test_facts_are_those_of_the_estimator(make):
     assert made._repr_mimebundle_()["text/html"] == html and made._repr_mimebundle_()["text/plain"] == repr(made)
 
 
-def test_labels_are_escaped_in_notebooks():
+def test_notebooks_escape_labels_and_show_the_diagram_before_a_fit():
     X = np.random.default_rng(0).normal(size=(20, 1, 8)).cumsum(axis=2)
     made = SigGPClassifier(n_features=20, members=1, views=["linear"])
     html = made.fit(X, np.where(np.arange(20) % 2, "<script>", "b"))._repr_html_()
     assert html is not None and "<script>" not in html and "&lt;script&gt;" in html
-
-
-def test_before_a_fit_and_in_pipelines_there_is_scikit_learns_diagram():
     new = SigGPClassifier()
     html = new._repr_html_()
     assert html is not None and "sk-" in html and "text/html" in new._repr_mimebundle_()

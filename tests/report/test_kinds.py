@@ -46,7 +46,7 @@ def test_one_channel(shape: str, tmp_path: Path):
     write(SigGPClassifier(**FAST).fit(X, y), X + 0.01, y, tmp_path)
 
 
-def test_unequal_lengths_gaps_and_masks(tmp_path: Path):
+def test_unequal_lengths_gaps_masks_time_stamps_and_long_series(tmp_path: Path):
     X, y = turning(40)
     ragged = [one[:, : 6 + number % 7].copy() for number, one in enumerate(X)]
     ragged[3][0, 2:4] = np.nan
@@ -54,9 +54,6 @@ def test_unequal_lengths_gaps_and_masks(tmp_path: Path):
     for mask in (False, True):
         page = write(SigGPClassifier(**FAST, mask=mask).fit(ragged, y), ragged[::-1], y[::-1], tmp_path)
         assert "6 to 12" in page.text and "Missing values" in page.text and "Lengths of the series" in page.text
-
-
-def test_time_stamps_and_long_series(tmp_path: Path):
     X, y = turning(30)
     stamps = np.sort(np.random.default_rng(0).random((30, 1, 12)), axis=2)
     timed = np.concatenate([stamps, X], axis=1)

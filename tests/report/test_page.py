@@ -85,10 +85,14 @@ def test_a_page_about_numbers(of_numbers: Page, numbers: SigGPRegressor, tmp_pat
     assert Path(again).read_text(encoding="utf-8") == of_numbers.html
 
 
-def test_without_answers_nothing_is_judged(model: SigGPClassifier, tmp_path: Path):
+def test_without_answers_nothing_is_judged_and_training_series_as_left_out(model: SigGPClassifier, tmp_path: Path):
     page = parsed(model.report(turning(20, seed=2)[0], path=tmp_path / "r.html", explained=1))
     check(page)
     assert "no true answers" in page.text and "Brier" not in page.text and "most surprising" not in page.text
+    page = parsed(model.report(*turning(60), tmp_path / "r.html", explained=1))
+    check(page)
+    assert "Judged on left-out training series" in page.text and "most surprising" in page.text
+    assert "those that the model was fitted to" in page.text
 
 
 def test_labels_that_are_numbers_are_classes(tmp_path: Path):
@@ -97,13 +101,6 @@ def test_labels_that_are_numbers_are_classes(tmp_path: Path):
     made = SigGPClassifier(n_features=20, members=1, views=["linear"]).fit(X, y)
     page = parsed(made.report(X + 0.01, y, tmp_path / "r.html", explained=0))
     assert "class: 2 classes 1.0, 2.0" in page.text and "Series of every class" in page.text
-
-
-def test_training_series_are_judged_as_left_out(model: SigGPClassifier, tmp_path: Path):
-    page = parsed(model.report(*turning(60), tmp_path / "r.html", explained=1))
-    check(page)
-    assert "Judged on left-out training series" in page.text and "most surprising" in page.text
-    assert "those that the model was fitted to" in page.text
 
 
 def test_text_of_the_data_is_never_markup(tmp_path: Path):

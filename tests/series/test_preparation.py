@@ -332,9 +332,11 @@ def test_the_mask_says_what_was_observed():
     assert np.isnan(x[0]).sum() > 0, "there is something to see"
 
 
-@pytest.mark.parametrize("fill", [[1.0], [1.0, NAN], [[1.0, 2.0]]])
-def test_fill_is_one_number_a_channel(fill: list[float]):
-    assert_refused("fill must be 2 finite numbers, one a channel", fill_gaps, collect(np.ones((1, 2, 3))), fill)
+def test_fill_is_one_number_a_channel_and_max_points_positive():
+    for fill in ([1.0], [1.0, NAN], [[1.0, 2.0]]):
+        assert_refused("fill must be 2 finite numbers, one a channel", fill_gaps, collect(np.ones((1, 2, 3))), fill)
+    for most in (0, -1, 2.5, True, "10"):
+        assert_refused("max_points must be a positive whole number, or None", pool, collect(np.ones((2, 1, 3))), most)
 
 
 def test_time_stamps_must_be_there_and_in_order():
@@ -411,8 +413,3 @@ def test_pooled_lines_constants_and_short_series():
     assert pool(batch, None) is batch and pool(batch, 30) is batch and pool(batch, 29) is not batch
     padded = SeriesBatch(torch.ones(2, 30, 1).double(), torch.tensor([3, 5]))
     assert pool(padded, 10).values.shape == (2, 5, 1) and pool(padded, 10).counts().tolist() == [3, 5]
-
-
-@pytest.mark.parametrize("most", [0, -1, 2.5, True, "10"])
-def test_max_points_is_a_positive_number(most: object):
-    assert_refused("max_points must be a positive whole number, or None", pool, collect(np.ones((2, 1, 3))), most)

@@ -111,11 +111,17 @@ def test_the_band_in_hertz_or_in_bins(band: dict[str, Any], bins: tuple[int, int
     assert torch.equal(chosen(batch).values, by_number(batch).values)
 
 
-def test_settings_are_plain_values():
+def test_settings_are_plain_values_and_some_series_have_no_spectrogram():
     transform = Spectrogram(np.float32(2000), np.int64(64), np.int32(32), low=np.float64(3), window=("kaiser", 2.0))
     again = Spectrogram(**json.loads(json.dumps(transform.state())))
     assert again == transform and hash(again) == hash(transform)
     assert Spectrogram(rate=np.array(8000)).rate == 8000.0
+    batch = collect([sound(300), sound(255), sound(400)])
+    with pytest.raises(ValueError, match=r"series 11 has 255 samples, fewer than the 256 of one segment.*lower nfft"):
+        Spectrogram()(SeriesBatch(batch.values, batch.lengths, first=10))
+    with pytest.raises(ValueError, match="evenly sampled series, but these have time stamps"):
+        Spectrogram()(SeriesBatch(torch.ones(1, 300, 1).double(), times=torch.arange(300.0)[None]))
+    assert_refused("scipy knows no window 'bartok'", Spectrogram(window="bartok"), collect(sound(1, 300)))
 
 
 def test_settings_that_make_no_sense():
@@ -135,12 +141,3 @@ def test_settings_that_make_no_sense():
         "no bin lies between 0.6 and 0.5 Hz: they are 0.00390625 Hz apart, from 0 to 0.5 Hz", Spectrogram, low=0.6
     )
     assert_refused("no bin lies between", Spectrogram, low=0.001, high=0.002)
-
-
-def test_series_that_have_no_spectrogram():
-    batch = collect([sound(300), sound(255), sound(400)])
-    with pytest.raises(ValueError, match=r"series 11 has 255 samples, fewer than the 256 of one segment.*lower nfft"):
-        Spectrogram()(SeriesBatch(batch.values, batch.lengths, first=10))
-    with pytest.raises(ValueError, match="evenly sampled series, but these have time stamps"):
-        Spectrogram()(SeriesBatch(torch.ones(1, 300, 1).double(), times=torch.arange(300.0)[None]))
-    assert_refused("scipy knows no window 'bartok'", Spectrogram(window="bartok"), collect(sound(1, 300)))

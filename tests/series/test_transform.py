@@ -77,7 +77,7 @@ def by_loops(train: list[Tensor], options: PathOptions) -> list[np.ndarray]:
 
 
 @every_option
-def test_every_option_is_its_definition_on_ragged_series(options: PathOptions):
+def test_every_option_is_its_definition_on_ragged_series_and_of_one_point(options: PathOptions):
     train = ragged()
     kept = [x.clone() for x in train]
     paths, lengths = PathTransform(options).fit(train)(train)
@@ -90,6 +90,11 @@ def test_every_option_is_its_definition_on_ragged_series(options: PathOptions):
     assert all(torch.equal(x, y) for x, y in zip(train, kept, strict=True))
     with_rest = signature(paths, depth=2)
     assert torch.allclose(signature(paths, depth=2, lengths=lengths), with_rest, atol=1e-10)
+    x = series(3, length=1)
+    path, lengths = PathTransform(options).fit(x)(x)
+    assert lengths is None and torch.isfinite(path).all()
+    points = 2 if options.base_point else 1
+    assert path.shape == (3, 2 * points - 1 if options.lead_lag else points, options.channels(2))
 
 
 @every_option
@@ -141,16 +146,7 @@ def test_a_constant_channel_stays_at_zero(append: str):
             assert path[:, :, 3].abs().max() < 1e-9
 
 
-@every_option
-def test_series_of_one_point(options: PathOptions):
-    x = series(3, length=1)
-    path, lengths = PathTransform(options).fit(x)(x)
-    assert lengths is None and torch.isfinite(path).all()
-    points = 2 if options.base_point else 1
-    assert path.shape == (3, 2 * points - 1 if options.lead_lag else points, options.channels(2))
-
-
-def test_a_point_alone_and_other_types():
+def test_a_point_alone_other_types_and_older_states():
     path, _ = PathTransform(PathOptions(base_point=False)).fit(torch.ones(1, 1, 1))(torch.ones(1, 1, 1))
     assert torch.equal(path, torch.zeros(1, 1, 2).double())
     x = series(4).float()
@@ -158,6 +154,12 @@ def test_a_point_alone_and_other_types():
     assert path.dtype == torch.float64
     assert torch.equal(PathTransform().fit(x.numpy())(x.numpy())[0], path)
     assert torch.equal(PathTransform().fit(x.double())(x.double())[0], path)
+    x = series(4)
+    transform = PathTransform(PathOptions(append="arc")).fit(x)
+    state = transform.state()
+    assert state.pop("duration") is None
+    assert state["options"].pop("difference") == 0
+    assert torch.equal(PathTransform.from_state(state)(x)[0], transform(x)[0])
 
 
 def test_differences_come_before_all_else():
@@ -314,15 +316,6 @@ def test_time_channels_by_hand():
     whole = torch.arange(4).expand(3, 4)
     path, _ = PathTransform().fit(x, times=whole)(x, times=whole)
     assert path[0, :, 0].tolist() == pytest.approx([0, 0, RANGE / 3, 2 * RANGE / 3, RANGE])
-
-
-def test_a_state_from_before_there_were_stamps_or_differences():
-    x = series(4)
-    transform = PathTransform(PathOptions(append="arc")).fit(x)
-    state = transform.state()
-    assert state.pop("duration") is None
-    assert state["options"].pop("difference") == 0
-    assert torch.equal(PathTransform.from_state(state)(x)[0], transform(x)[0])
 
 
 def test_stamps_come_as_in_fit_and_fit_the_series():

@@ -92,7 +92,7 @@ def test_every_column_has_a_name_of_its_own(window, log: bool):
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_a_window_is_a_series_of_its_own(window):
+def test_a_window_is_a_series_of_its_own_and_a_series_is_transformed_alone(window):
     X = walks(5, 2, 17)
     ragged = [series[:, : 8 + 2 * i] for i, series in enumerate(X)]
     for given_series in (list(X), ragged):
@@ -104,6 +104,14 @@ def test_a_window_is_a_series_of_its_own(window):
                 first, last = (int(end) for end in interval.points(torch.tensor(series.shape[1])))
                 expected = whole.transform([series[:, first : last + 1]])[0]
                 np.testing.assert_allclose(table[i, k], expected, rtol=1e-10, atol=1e-12)
+    X = [series[:, : 9 + i] for i, series in enumerate(walks(7, 2, 17))]
+    for log in (False, True):
+        transformer = SignatureTransformer(depth=3, logsignature=log, lead_lag=True, **window).fit(X)
+        table = transformer.transform(X)
+        for i, series in enumerate(X):
+            np.testing.assert_allclose(transformer.transform([series])[0], table[i], rtol=1e-12, atol=1e-14)
+        np.testing.assert_array_equal(transformer.set_params(n_jobs=2).transform(X), table)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(transformer)).transform(X), table)
 
 
 def test_halves_multiply_to_the_whole_which_is_the_last_expanding_window():
@@ -133,18 +141,6 @@ def test_the_logarithm_holds_the_same_information(seed: int, window):
     ):
         again = exponential(lie_series(part.tolist(), list(log.elements_)), 3)
         np.testing.assert_allclose([again[word] for word in plain.elements_], expected, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("window", WINDOWS)
-def test_a_series_is_transformed_alone(window):
-    X = [series[:, : 9 + i] for i, series in enumerate(walks(7, 2, 17))]
-    for log in (False, True):
-        transformer = SignatureTransformer(depth=3, logsignature=log, lead_lag=True, **window).fit(X)
-        table = transformer.transform(X)
-        for i, series in enumerate(X):
-            np.testing.assert_allclose(transformer.transform([series])[0], table[i], rtol=1e-12, atol=1e-14)
-        np.testing.assert_array_equal(transformer.set_params(n_jobs=2).transform(X), table)
-        np.testing.assert_array_equal(pickle.loads(pickle.dumps(transformer)).transform(X), table)
 
 
 def test_single_precision_settings_changed_after_fit_and_chunks(monkeypatch: pytest.MonkeyPatch):

@@ -86,12 +86,17 @@ def test_new_paths_that_are_long_are_solved_beside_short_ones():
     torch.testing.assert_close(actual[kept], precisely(block, new, landmarks).gram[kept], rtol=0, atol=3e-5)
 
 
-def test_paths_that_are_too_long_keep_their_time():
+def test_long_paths_keep_their_time_and_time_weighs_as_much_as_all_channels():
     landmarks = standardised(SeriesBatch(walks(12, 20, 1)))
     block, _ = VIEWS["linear"].fit(landmarks)
     (one,), (far,) = (block._paths(SeriesBatch(landmarks.values[:1] * f)).values for f in (1.0, 1e4))
     assert torch.equal(one[:, 0], far[:, 0])
     assert float(far[:, 1].diff().abs().sum()) == pytest.approx(module._LONGEST, rel=1e-9)
+    batch = standardised(SeriesBatch(walks(9, 20, 4)))
+    block, _ = KernelView("k", time_weight=1.0).fit(batch)
+    path = PathTransform(PathOptions(base_point=False)).fit(batch).paths(batch).values[0, :, 0]
+    clock = float(path[-1] - path[0]) * float(block.theta[0] / block.theta[1])
+    assert clock == pytest.approx(2.0, rel=1e-6)  # sqrt(channels)
 
 
 @pytest.mark.parametrize("name", ["linear", "base point", "lifted"])
@@ -155,11 +160,3 @@ def test_series_that_are_alike_are_solved_precisely(name: str):
     torch.testing.assert_close(own["k"].gram, Centring.of(slow)(slow).gram, rtol=0, atol=1e-3)
     again = KernelBlock.from_state(block.state(), batch)
     assert again.precise and not VIEWS[name].fit(standardised(SeriesBatch(walks(20, 20, 1))))[0].precise
-
-
-def test_time_weighs_as_much_as_all_channels():
-    batch = standardised(SeriesBatch(walks(9, 20, 4)))
-    block, _ = KernelView("k", time_weight=1.0).fit(batch)
-    path = PathTransform(PathOptions(base_point=False)).fit(batch).paths(batch).values[0, :, 0]
-    clock = float(path[-1] - path[0]) * float(block.theta[0] / block.theta[1])
-    assert clock == pytest.approx(2.0, rel=1e-6)  # sqrt(channels)

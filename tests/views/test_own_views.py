@@ -58,7 +58,7 @@ def test_features_are_standardised_and_a_kernel_and_a_block_is_its_state():
     assert torch.equal(again.rows(BATCH)["ends"].gram, block.rows(BATCH)["ends"].gram)
 
 
-def test_series_of_unequal_lengths_are_a_list():
+def test_unequal_lengths_are_a_list_and_constant_features_no_kernel():
     batch = standardised(ragged())
     transformer = Ends()
     block, own = TransformerView("ends", transformer).fit(batch)
@@ -66,6 +66,8 @@ def test_series_of_unequal_lengths_are_a_list():
     assert bool(torch.isfinite(own["ends"].gram).all())
     one = SeriesBatch(batch.values[6:7, :5].clone())
     torch.testing.assert_close(block.rows(one)["ends"].gram[0], own["ends"].gram[6])
+    block, own = TransformerView("mine", Constant()).fit(BATCH)
+    assert block.centring["mine"].scale == 0 and not bool(own["mine"].gram.any())
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,3 @@ def test_series_of_unequal_lengths_are_a_list():
 )
 def test_answers_that_are_no_features_are_refused(answer: np.ndarray, message: str):
     assert_refused(f"view 'mine' gave .*{message}", TransformerView("mine", Wrong(answer)).fit, BATCH)
-
-
-def test_features_that_do_not_vary_are_no_kernel():
-    block, own = TransformerView("mine", Constant()).fit(BATCH)
-    assert block.centring["mine"].scale == 0 and not bool(own["mine"].gram.any())

@@ -133,15 +133,7 @@ def test_a_series_depends_on_nothing_else(channels, length, seed, dtype):
         torch.testing.assert_close(alone, together[row])
 
 
-def test_units_and_positions_of_channels_do_not_matter():
-    x = make("smooth", 1, 10, 40, 3, 3.0)
-    settings = WindowSettings(max_dilations=2)
-    moved = x * torch.tensor([1e3, 1e-3, 5.0]) + torch.tensor([1.0, -7.0, 30.0])
-    a, b = (WindowFeatures.fit(SeriesBatch(one), settings).transform(SeriesBatch(one), double) for one in (x, moved))
-    torch.testing.assert_close(a, b, rtol=0, atol=1e-8)
-
-
-def test_shares_above_training_quantiles():
+def test_shares_are_above_training_quantiles_and_units_do_not_matter():
     x = make("brownian", 2, 60, 60, 1, 3.0)
     settings = WindowSettings(lifts=("x",), max_dilations=1, thresholds=3)
     features = WindowFeatures.fit(SeriesBatch(x), settings)
@@ -150,6 +142,11 @@ def test_shares_above_training_quantiles():
     torch.testing.assert_close(
         shares, wanted, rtol=0, atol=1 / 3120
     )  # a window of 60 times 52, all of which are looked at
+    x = make("smooth", 1, 10, 40, 3, 3.0)
+    settings = WindowSettings(max_dilations=2)
+    moved = x * torch.tensor([1e3, 1e-3, 5.0]) + torch.tensor([1.0, -7.0, 30.0])
+    a, b = (WindowFeatures.fit(SeriesBatch(one), settings).transform(SeriesBatch(one), double) for one in (x, moved))
+    torch.testing.assert_close(a, b, rtol=0, atol=1e-8)
 
 
 @few
@@ -225,7 +222,7 @@ def test_every_feature_has_a_name_of_its_own():
     assert "x dilation 1 base point: mean of time–level–level" in table
 
 
-def test_the_kernel_of_a_block_has_unit_diagonal():
+def test_kernels_of_blocks_have_unit_diagonal_without_features_that_do_not_vary():
     batch = SeriesBatch(make("brownian", 1, 60, 40, 2, 3.0))
     features = WindowFeatures.fit(batch, WindowSettings(lifts=("x", "dx")))
     scaler, training = WindowScaler.fit_transform(features.blocks(batch))
@@ -238,9 +235,6 @@ def test_the_kernel_of_a_block_has_unit_diagonal():
     again = WindowScaler.from_state(scaler.state())
     for mine, theirs in zip(training, again(features.blocks(batch)), strict=True):
         assert torch.equal(mine.values, theirs.values)
-
-
-def test_features_that_do_not_vary_are_left_out_and_outliers_cut_off():
     values = torch.tensor([[0.0, 3.0, 1.0], [2.0, 3.0, 1.0], [4.0, 3.0, 1.0]])
     scaler, (block,) = WindowScaler.fit_transform([WindowBlock("x1", 0, values)])
     assert torch.equal(block.values, torch.tensor([[-1.0], [0.0], [1.0]]))

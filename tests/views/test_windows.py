@@ -1,7 +1,4 @@
-"""Windows as a view: blocks that are kept in part, names, spectra.
-
-Log spectra against the discrete Fourier transform written out, tones, short series, units.
-"""
+"""Windows as a view: parts that are kept, names, and log spectra against the discrete Fourier transform."""
 
 import cmath
 import math

@@ -1,7 +1,4 @@
-"""Peers: the same scores as aeon's own classifiers, probabilities that are honest, series of any lengths.
-
-The temperature against a search over a fine grid, and what becomes of certain scores.
-"""
+"""Peers have the same scores as aeon's own classifiers, and honest probabilities by the best temperature of a grid."""
 
 import math
 from typing import Any

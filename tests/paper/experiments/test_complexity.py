@@ -20,7 +20,7 @@ def test_exponents_of_powers(power: float):
     assert exponent([(size, 3 * size**power) for size in (1.0, 2.0, 5.0)]) == pytest.approx(power, abs=1e-12)
 
 
-def test_cells_of_exponents(tmp_path: Path):
+def test_cells_of_exponents_and_the_least_of_all_passes(tmp_path: Path):
     points = [(10.0, 1.0), (20.0, 1.0), (40.0, 4.0)]
     assert exponent_cell(points, "length", "B l² d") == "1.00 (2.00)"
     assert exponent_cell(points, "length", "n B + tile") == "1.00"
@@ -36,9 +36,6 @@ def test_cells_of_exponents(tmp_path: Path):
         "| b | M | – | 2.0 | 1.00 (1.00) |",
         "| c | – | – | 0 | – |",
     ]
-
-
-def test_the_least_of_all_passes_counts(tmp_path: Path):
     results = Results(tmp_path, {})
     assert least(results, "a") is None
     for number, values in enumerate(({"x": 2.0, "y": 1.0}, {"x": 1.5, "y": 3.0})):

@@ -45,9 +45,12 @@ def test_settings_change_in_single_entries_and_wrong_files_are_refused(tmp_path:
     assert_refused(r"bad\.toml is no TOML file", load_config, "pendigits", path=tmp_path / "bad.toml")
     (tmp_path / "odd.toml").write_text("quick = 3")
     assert_refused("quick must be a table", load_config, "pendigits", path=tmp_path / "odd.toml")
+    assert markdown_table(["a", "b"], [["1", "2"]]).splitlines() == ["| a | b |", "| :--- | ---: |", "| 1 | 2 |"]
+    assert spread([1.0, 3.0]) == "2.00 ± 1.41" and spread([]) == "–"
+    assert [duration(s) for s in (0.01, 2.0, 600.0)] == ["10.0 ms", "2.00 s", "10.0 min"]
 
 
-def test_results_are_computed_once_and_kept(tmp_path: Path):
+def test_results_are_computed_once_kept_and_refused_for_other_settings(tmp_path: Path):
     results = Results(tmp_path, {"a": 1})
     assert results.once("x/1", partial(square, 3)) == {"square": 9}
     again = Results(tmp_path, {"a": 1})
@@ -55,9 +58,6 @@ def test_results_are_computed_once_and_kept(tmp_path: Path):
     assert again.runs("x/") == [{"square": 9}] and again.runs("y") == []
     assert_refused("no", again.once, "y", fail)
     assert Results(tmp_path, {"a": 1}).get("y") is None
-
-
-def test_results_of_other_settings_are_refused(tmp_path: Path):
     Results(tmp_path, {"a": 1}).put("x", {})
     assert_refused("made with other settings; choose another folder", Results, tmp_path, {"a": 2})
     (tmp_path / "results.json").write_text("{")
@@ -70,12 +70,6 @@ def test_results_from_several_processes(tmp_path: Path):
     results.compute({str(number): partial(dict, square=number**2) for number in range(3)}, jobs=2)
     assert results.records() == {"0": {"square": "kept"}, "1": {"square": 1}, "2": {"square": 4}}
     assert_refused("no", results.compute, {"bad": partial(int, "no")}, apart=True)
-
-
-def test_tables():
-    assert markdown_table(["a", "b"], [["1", "2"]]).splitlines() == ["| a | b |", "| :--- | ---: |", "| 1 | 2 |"]
-    assert spread([1.0, 3.0]) == "2.00 ± 1.41" and spread([]) == "–"
-    assert [duration(s) for s in (0.01, 2.0, 600.0)] == ["10.0 ms", "2.00 s", "10.0 min"]
 
 
 @pytest.fixture
@@ -97,7 +91,7 @@ def small_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_preparation_standardises_by_the_training_series_or_every_series_by_itself(small_data: Path):
+def test_preparation_standardises_and_synthetic_series_have_noise(small_data: Path):
     data = prepare({"data": "PenDigits", "series": 50})
     assert data.x_train.shape == (50, 6, 3) and data.classes == 3 and len(data.x_test) == 60
     assert np.allclose(data.x_train.mean(dim=(0, 1)), 0, atol=1e-12)
@@ -106,6 +100,11 @@ def test_preparation_standardises_by_the_training_series_or_every_series_by_itse
     data = prepare({"data": "PenDigits", "each": True})
     assert np.allclose(data.raw_train.mean(dim=1), 0, atol=1e-6)
     assert np.allclose(data.raw_train.std(dim=1, correction=0), 1)
+    data = prepare({"data": "PenDigits"})
+    series, labels = resampled(data, 500, 0.1, seed=0)
+    distance = torch.cdist(series.flatten(1).double(), data.raw_train.flatten(1))
+    assert (data.y_train[distance.argmin(1)] == labels).float().mean() > 0.95
+    assert 0.08 < (distance.amin(1).square().mean() / data.raw_train[0].numel()).sqrt() / data.raw_train.std() < 0.12
 
 
 def tiny(name: str, folder: Path) -> Path:
@@ -195,14 +194,6 @@ def test_a_synthetic_million_beside_the_originals(small_data: Path, tmp_path: Pa
     assert kept["fit/synthetic/0"]["iterations"] == kept["fit/original/0"]["iterations"]
     assert all(record["peak_gib"] > 0.05 for record in kept.values())
     assert "| 300 synthetic |" in text and "| 90 original |" in text and "**Synthetic series**" in text
-
-
-def test_synthetic_series_are_training_series_with_noise(small_data: Path):
-    data = prepare({"data": "PenDigits"})
-    series, labels = resampled(data, 500, 0.1, seed=0)
-    distance = torch.cdist(series.flatten(1).double(), data.raw_train.flatten(1))
-    assert (data.y_train[distance.argmin(1)] == labels).float().mean() > 0.95
-    assert 0.08 < (distance.amin(1).square().mean() / data.raw_train[0].numel()).sqrt() / data.raw_train.std() < 0.12
 
 
 def test_parts_of_an_experiment_by_name(small_data: Path, tmp_path: Path):

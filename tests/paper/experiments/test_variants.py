@@ -1,7 +1,4 @@
-"""The authors' gradient in the channel scales against the exact one, and the experiment that compares both.
-
-SigGPDE in plain torch gives what the core gives.
-"""
+"""The authors' gradient in the channel scales against the exact one, and SigGPDE in plain torch against the core."""
 
 import json
 from itertools import pairwise
@@ -29,16 +26,13 @@ def random_walks(n: int = 6, length: int = 8) -> torch.Tensor:
     return torch.randn(n, length, 3, generator=generator, dtype=torch.float64).cumsum(1) / 2
 
 
-def test_the_gradient_of_corners_tends_to_the_exact_one_at_first_order():
+def test_the_gradient_of_corners_is_that_by_hand_and_tends_to_the_exact_one():
     x = random_walks()
     _, exact = signature_kernel_diag_scales(x, THETA, tol=1e-10)
     errors = [float((variants.scale_gradient(x, THETA, r) - exact).norm() / exact.norm()) for r in range(2, 7)]
     assert errors[0] > 0.05 and errors[-1] < 0.02
     assert all(1.7 < coarse / fine < 2.3 for coarse, fine in pairwise(errors[1:]))
-
-
-def test_the_corners_of_one_cell_by_hand():
-    """One straight segment of squared length r at refinement 0: U = V = 1 at the corners, so dk/drho is 1."""
+    # One straight segment of squared length r at refinement 0: U = V = 1 at the corners, so dk/drho is 1.
     x = torch.tensor([[[0.0, 0.0], [1.0, 2.0]]]).double()
     theta = torch.tensor([0.5, 0.25]).double()
     torch.testing.assert_close(variants.scale_gradient(x, theta, 0), 2 * torch.tensor([[0.25, 0.25]]).double())

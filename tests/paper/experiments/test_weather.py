@@ -1,7 +1,4 @@
-"""The weather experiment from files to report, on a made-up station.
-
-Scores of forecasts: the correction for thinning is Bayes' rule, samples are of days, intervals cover.
-"""
+"""The weather experiment on a made-up station, and scores of its forecasts: Bayes' rule, whole days, intervals."""
 
 import json
 
@@ -55,7 +52,7 @@ def results(config, data, tmp_path_factory):
     patch.undo()
 
 
-def test_records(config, results):
+def test_records_and_a_second_run_that_computes_nothing(config, results, monkeypatch):
     test = results.get("test")
     assert test["windows"]["train"]["missing"] == 36
     assert test["windows"]["test"]["crossing"] == 41
@@ -82,9 +79,6 @@ def test_records(config, results):
     assert series[0]["minutes"] == series[1]["minutes"] and np.shape(series[0]["values"]) == (8, 36)
     assert series[0]["values"] != series[1]["values"]
     assert results.get("run/classifier/0")["facts"] == {} and results.get("run/grouped/0")["facts"]["groups"] > 2
-
-
-def test_run_again_computes_nothing(config, results, monkeypatch):
     monkeypatch.setattr("siggpde_paper.experiments.weather.load_station", lambda name: pytest.fail("computed again"))
     before = results.file.read_bytes()
     weather.run(config, results, 2)
@@ -214,8 +208,7 @@ def test_days_are_drawn_whole():
 
 
 def test_intervals_cover():
-    """Of weather that comes by the day, about nine in ten intervals of 90 % hold the true NLPP; single windows drawn
-    one by one would hold it far less often."""
+    """Of weather that comes by the day; intervals of single windows would hold the true NLPP far less often."""
     generator = np.random.default_rng(0)
     hits = alone = 0
     trials, days, per_day = 100, 60, 8
@@ -249,15 +242,12 @@ def test_differences_are_paired():
     assert pairs["base", "better"].low == pytest.approx(-actual.high)
 
 
-@pytest.mark.parametrize("kept", [0.0, -0.1, 1.5])
-def test_correction_wants_a_share(kept):
-    assert_refused("above 0 and at most 1", weather.to_natural, np.zeros(2), kept)
-
-
 def test_refused(config, data, tmp_path, monkeypatch):
     dry = weather.Forecasts(np.zeros(3), np.zeros(3, dtype=bool), np.zeros(3))
     assert_refused("all windows are wet, or all are dry", weather.scores, dry)
     assert_refused("two days or more", weather.draw_days, 1, 10, 0)
+    for kept in (0.0, -0.1, 1.5):
+        assert_refused("above 0 and at most 1", weather.to_natural, np.zeros(2), kept)
     assert_refused("holds no results of the weather experiment", weather.report, config, Results(tmp_path, config))
     monkeypatch.setenv("SIGGPDE_DATA", str(data))
     cards = config | {"methods": {"cards": {"name": "x", "kind": "tarot"}}}

@@ -1,8 +1,4 @@
-"""Windows of weather: none crosses a gap, targets are the rain that fell, thinning keeps its ratio.
-
-Forecasters: baselines are what they say; the classifier's band is that of its posterior, its words have names. The
-paper's model of the weather: scalings, posterior mean by words, probit, weeks for validation, a checkpoint.
-"""
+"""Windows of weather, their thinning and baselines, bands and words of the classifier, and the paper's model."""
 
 from dataclasses import replace
 
@@ -186,7 +182,7 @@ def test_forecasters_beat_climatology(fitted):
     assert nlpp(classifier_log_odds(classifier, new), truth) < plain - 0.1
 
 
-def test_log_odds_are_those_of_the_probabilities_and_the_band_holds_them(fitted):
+def test_log_odds_are_those_of_the_probabilities_and_the_band_that_of_the_latents(fitted):
     classifier, x, _ = fitted
     middle = classifier_log_odds(classifier, x)
     np.testing.assert_allclose(expit(middle), classifier.predict_proba(x)[:, 1])
@@ -195,11 +191,7 @@ def test_log_odds_are_those_of_the_probabilities_and_the_band_holds_them(fitted)
     inside = (quantiles[:, 0] < middle) & (middle < quantiles[:, 2])
     assert inside.mean() > 0.95
     assert np.corrcoef(middle, quantiles[:, 1])[0, 1] > 0.99
-
-
-def test_band_is_that_of_the_latents(fitted):
-    """By Monte Carlo with latents -f and f, through the link."""
-    classifier, x, _ = fitted
+    # By Monte Carlo with latents -f and f, through the link.
     x = x[:20]
     mean, spread = classifier.latent(x)
     np.testing.assert_allclose(mean[:, 0], -mean[:, 1])
@@ -259,7 +251,7 @@ def test_scaling_by_series_as_tslearn_has_it_and_by_the_training_windows():
     np.testing.assert_allclose(paths[:, :, 1:], (X[:5].swapaxes(1, 2) + 1 - mean) / spread, atol=1e-12)
 
 
-def test_it_is_the_papers(trained):
+def test_it_is_the_papers_and_the_posterior_mean_the_sum_over_words(trained):
     model = trained.model
     assert isinstance(model.likelihood, Bernoulli) and model.likelihood.link == "probit"
     assert model.kernel.words is None and not model.kernel.normalized
@@ -268,9 +260,6 @@ def test_it_is_the_papers(trained):
     assert trained.cpu_seconds > 0
     new, truth, _ = windows(300, 1)  # it learns
     assert nlpp(trained.log_odds(new), truth) < nlpp(climatology(WET).log_odds(new), truth) - 0.03
-
-
-def test_posterior_mean_is_the_sum_over_words(trained):
     mean, spread = trained.latent(X[:10])
     terms = word_features(trained.model, SeriesBatch(trained.paths(X[:10]))).detach()
     np.testing.assert_allclose(mean, (terms @ trained.model.variational.mean[0].detach()).numpy(), rtol=1e-7)

@@ -63,16 +63,12 @@ def test_increments_are_second_differences(static):
 
 
 @every_order
-def test_levels_are_sums_over_tuples_of_times(level, order):
+def test_levels_and_tensor_levels_are_sums_over_tuples_of_times_with_gradients(level, order):
     d = increment_kernel("linear", series(2, length=5), series(2, length=4, seed=1))
     actual = sequence_levels(d, level, order)
     for m in range(1, level + 1):
         for i, j in itertools.product(range(2), range(2)):
             assert actual[m - 1, i, j].item() == pytest.approx(by_tuples(d[i, j], m, order), rel=1e-10, abs=1e-12)
-
-
-@every_order
-def test_tensor_levels_are_sums_over_tuples_of_times(level, order):
     slots = torch.randn(slot_count(level), 2, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     actual = tensor_levels(slots, level, order)
     products = product_levels(slots, level)
@@ -85,6 +81,11 @@ def test_tensor_levels_are_sums_over_tuples_of_times(level, order):
                 for times, weight in tuples(4, m, order)
             )
             assert actual[m - 1, i].item() == pytest.approx(wanted, rel=1e-10, abs=1e-12)
+    random = torch.Generator().manual_seed(5)
+    d = torch.randn(2, 1, 3, 4, dtype=torch.float64, generator=random).requires_grad_()
+    assert torch.autograd.gradcheck(lambda d: sequence_levels(d, level, order), (d,))
+    slots = torch.randn(slot_count(level), 2, 4, dtype=torch.float64, generator=random).requires_grad_()
+    assert torch.autograd.gradcheck(lambda g: tensor_levels(g, level, order), (slots,))
 
 
 def test_long_and_short_axes_are_summed_alike(monkeypatch):
@@ -96,15 +97,6 @@ def test_long_and_short_axes_are_summed_alike(monkeypatch):
     assert all(torch.allclose(a, b, atol=1e-13) for a, b in zip(*actual, strict=True))
     assert torch.allclose(actual[0][1][..., 2], values[..., 3:].sum(dim=-1), atol=1e-13)
     assert torch.allclose(actual[0][2][:, 3], values[:, :3].sum(dim=1), atol=1e-13)
-
-
-@every_order
-def test_gradients_of_the_recursions(level, order):
-    random = torch.Generator().manual_seed(5)
-    d = torch.randn(2, 1, 3, 4, dtype=torch.float64, generator=random).requires_grad_()
-    assert torch.autograd.gradcheck(lambda d: sequence_levels(d, level, order), (d,))
-    slots = torch.randn(slot_count(level), 2, 4, dtype=torch.float64, generator=random).requires_grad_()
-    assert torch.autograd.gradcheck(lambda g: tensor_levels(g, level, order), (slots,))
 
 
 @given(

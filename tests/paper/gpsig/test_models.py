@@ -1,7 +1,4 @@
-"""GPSig's start from data, and the model it gives.
-
-Inducing tensors and sequences against explicit tensors, signatures and the kernel.
-"""
+"""GPSig's start and model; inducing tensors and sequences against explicit tensors, signatures and the kernel."""
 
 import itertools
 import math
@@ -64,15 +61,12 @@ def test_the_model_is_what_was_asked_for():
     assert not torch.equal(other.features.values, model.features.values)
 
 
-def test_lengthscales_are_at_least_one():
+def test_lengthscales_are_at_least_one_and_classes_have_quotas():
     x = series(50, length=20) * torch.tensor([10.0, 0.01])
     actual = lengthscales(x, torch.full((50,), 20), torch.Generator().manual_seed(0))
     points = x.reshape(-1, 2)[:, 0]
     wanted = (2 * (points[:, None] - points).square().mean()).sqrt()
     assert actual[1] == 1.0 and actual[0].item() == pytest.approx(float(wanted))
-
-
-def test_classes_have_quotas():
     y = torch.tensor([0] * 50 + [1] * 3 + [2] * 20)
     rows = chosen_series(y, 30, 3, torch.Generator().manual_seed(0))
     assert len(rows) == 30
