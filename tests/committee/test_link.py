@@ -59,7 +59,7 @@ def test_much_variance_is_no_knowledge(classes: int, seed: int):
         torch.testing.assert_close(each.sum(1), torch.ones(9).double())
 
 
-@pytest.mark.parametrize(("mean", "excess"), itertools.product([-3.0, -1.0, 0.2, 2.0], [0.05, 0.5, 2.0, 10.0]))
+@pytest.mark.parametrize(("mean", "excess"), [*itertools.product([-3.0, -1.0, 0.2, 2.0], [0.05, 0.5, 2.0, 10.0])])
 def test_two_classes_are_the_mean_of_a_sigmoid(mean: float, excess: float):
     """Latents f and -f with variance w: the logit a (f - -f) has variance 4 a² w."""
     slope = 1.5

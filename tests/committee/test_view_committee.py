@@ -211,9 +211,8 @@ def test_more_series_than_landmarks_can_be(kind: str):
     batch, new = SeriesBatch(walks(1700, 16, 2, 10)), SeriesBatch(walks(400, 16, 2, 11))
     targets, truth = (labels(batch), labels(new)) if kind == "classes" else (numbers(batch), numbers(new))
     whole, few_landmarks = fit(batch, targets), fit(batch, targets, replace(QUICK, max_landmarks=50))
-    assert (
-        len(whole.landmarks) == 1134 and len(few_landmarks.landmarks) == 50
-    )  # two thirds: the others decide the noise
+    assert len(whole.landmarks) == 1134  # two thirds: the others decide the noise
+    assert len(few_landmarks.landmarks) == 50
     best, close = (float(each.log_predictive(new, truth.y).mean()) for each in (whole, few_landmarks))
     assert close > best - 0.15
     check(whole, new, truth)

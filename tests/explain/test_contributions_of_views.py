@@ -178,12 +178,17 @@ def test_sets_of_many_channels_are_called_all():
     assert "all channels" in {term.name for term in result.interactions}
 
 
-def test_channels_called_as_letters_are_told_apart(batch, regressor):
+def test_channels_called_as_letters_are_told_apart_and_numbers_have_units(batch, regressor):
     importances = importance_of_features(regressor, batch, ["time", "b"], top=EVERYTHING)
     letters = {letter for feature in importances for letter in feature.letters}
     assert letters == {"time", "time (channel 0)", "b", "frequency"}
     plain = importance_of_features(regressor, batch, NAMES, top=EVERYTHING)
     assert [feature.importance for feature in importances] == pytest.approx([feature.importance for feature in plain])
+    result = explain_series(regressor, batch, NAMES)[0]
+    scaled = result.in_units(10.0, 3.0)
+    assert scaled.constant + sum(view.value for view in scaled.views) == pytest.approx(3 + 10 * result.latent)
+    assert (scaled.mean, scaled.std) == pytest.approx((3 + 10 * (result.mean or 0), 10 * (result.std or 0)))
+    assert scaled.rest == 10 * result.rest and scaled.interactions[0].value == 10 * result.interactions[0].value
 
 
 @pytest.mark.parametrize("classes", [None, 3])
@@ -243,14 +248,6 @@ def test_what_is_like_all_others_moves_into_the_constant(batch):
             for term in getattr(result, part):
                 sums[term.name] = sums.get(term.name, 0.0) + term.value
         assert max(map(abs, sums.values())) < 1e-4
-
-
-def test_explanations_of_numbers_can_be_told_in_units(batch, regressor):
-    result = explain_series(regressor, batch, NAMES)[0]
-    scaled = result.in_units(10.0, 3.0)
-    assert scaled.constant + sum(view.value for view in scaled.views) == pytest.approx(3 + 10 * result.latent)
-    assert (scaled.mean, scaled.std) == pytest.approx((3 + 10 * (result.mean or 0), 10 * (result.std or 0)))
-    assert scaled.rest == 10 * result.rest and scaled.interactions[0].value == 10 * result.interactions[0].value
 
 
 def test_the_channel_that_decides_is_found():

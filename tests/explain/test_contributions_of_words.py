@@ -82,7 +82,7 @@ def test_contributions_to_classes_add_up(batch, rank, background):
         assert result.mean is None and result.std is None
 
 
-def test_contributions_to_numbers_add_up(batch, regressor):
+def test_contributions_to_numbers_add_up_and_are_nothing_on_average(batch, regressor):
     explanations = explain_series(regressor, batch, NAMES, top=1000)
     mean, variance = regressor.mean_and_variance(batch)
     for row, result in enumerate(explanations):
@@ -92,9 +92,6 @@ def test_contributions_to_numbers_add_up(batch, regressor):
         assert result.rest == pytest.approx(0.0, abs=1e-9)
         assert result.constant + sum(c.value for c in result.contributions) == pytest.approx(result.mean, abs=1e-9)
         assert result.label is None and result.probability is None
-
-
-def test_seen_against_themselves_words_contribute_nothing_on_average(batch, regressor):
     sums: dict[str, float] = {}
     for result in explain_series(regressor, batch, NAMES, top=1000, background=batch):
         for word in result.contributions:
@@ -223,9 +220,8 @@ def test_inputs_and_models_are_left_alone(batch, classifier):
 def test_wrong_names_and_series_are_refused(batch, regressor, function):
     assert_refused("each of the 2 channels of the series, got \\['x'\\]", function, regressor, batch, ["x"])
     assert_refused("each of the 2 channels", function, regressor, batch, "xy")
-    assert_refused(
-        "no series to explain|0 series do not show", function, regressor, SeriesBatch(batch.values[:0]), NAMES
-    )
+    none = SeriesBatch(batch.values[:0])
+    assert_refused("no series to explain|0 series do not show", function, regressor, none, NAMES)
     assert_refused("3 channels, but those of training had 2", function, regressor, batch_of(4, channels=3), list("xyz"))
 
 

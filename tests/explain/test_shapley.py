@@ -231,7 +231,7 @@ def series_and_ends(terms, background: bool) -> tuple[SeriesBatch, shapley.Ends]
 
 
 @pytest.mark.parametrize("background", [False, True])
-def test_means_and_spreads_are_those_without_groups(terms, background: bool):
+def test_means_spreads_and_latents_are_those_without_groups(terms, background: bool):
     plans = shapley.plans_of(terms)
     assert len(plans) == 2  # windows of the series and of the spectrum
     one, ends = series_and_ends(terms, background)
@@ -242,11 +242,6 @@ def test_means_and_spreads_are_those_without_groups(terms, background: bool):
     spreads = (shapley.posterior_spread(terms, sampled, pair, runs) for sampled in (fast, slow))
     for one_way, other_way in zip(*spreads, strict=True):
         torch.testing.assert_close(one_way, other_way, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("background", [False, True])
-def test_latents_are_those_of_the_plain_prediction(terms, background: bool):
-    one, ends = series_and_ends(terms, background)
     cuts = shapley.sample_credits(terms, one, ends, PermutationSettings(4, 4, 2), shapley.plans_of(terms)).cuts
     numbers = cuts.numbers()
     _, means = shapley.add_up(terms, cuts, list(range(20)), shapley.plans_of(terms))

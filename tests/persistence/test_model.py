@@ -186,15 +186,9 @@ def test_what_cannot_be_saved_says_so():
     [
         (lambda: small_gp(Custom()), "Custom cannot be saved: the name in its settings is that of Gaussian"),
         (lambda: small_gp(Bare()), "Bare cannot be saved: it has no name"),
-        (
-            lambda: small_gp().float(),
-            r"log_theta is torch.float32, but in a model of torch.float64 it is torch.float64",
-        ),
+        (lambda: small_gp().float(), "log_theta is torch.float32, but in a model of torch.float64 it is torch.float64"),
         (lambda: _with(small_gp(), "variational.mean", float("nan")), r"variational\.mean of the model is not finite"),
-        (
-            lambda: _with(small_gp(), "likelihood.log_noise", -800.0),
-            "the likelihood cannot be saved: noise, a variance, must be",
-        ),
+        (lambda: _with(small_gp(), "likelihood.log_noise", -800.0), "likelihood cannot be saved: noise, a variance"),
         (lambda: _subclass("kernel"), "Special is not SignatureKernel itself, so its code cannot be saved"),
         (lambda: _subclass("features"), "Special is not OrthogonalSignatureFeatures itself"),
     ],
@@ -268,10 +262,7 @@ def test_no_setting_may_be_missing_or_strange(path: str):
         (lambda t, s: s["kernel"].update(depth=3), "the words of the kernel are not those of depth 3"),
         (lambda t, s: s["kernel"].update(channels=3), r"kernel.log_theta must be torch.float64 of shape \(3,\)"),
         (lambda t, s: s["fixed"].append("nobody"), "lacks 'nobody'"),
-        (
-            lambda t, s: s["layouts"].update({"features.basis": [0, 0]}),
-            r"the layout \[0, 0\] is given for a tensor of 2",
-        ),
+        (lambda t, s: s["layouts"].update({"features.basis": [0, 0]}), r"layout \[0, 0\] is given for a tensor of 2"),
         (lambda t, s: s["layouts"].update({"features.basis": [1, 0]}), "features.basis must be"),
         (lambda t, s: t["features.words.letters"].fill_(5), "with 2 channels letters go from 0 to 1"),
         (lambda t, s: t["features.words.letters"].fill_(0), "comes more than once"),

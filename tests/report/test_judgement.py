@@ -40,6 +40,7 @@ def test_metrics_and_errors_of_counts_are_those_of_repeated_series():
             assert ends[name][row] == pytest.approx(getattr(wanted, name), abs=1e-12), name
     judged = of_numbers()
     low, high = judged.interval(0.9)
+    ends = judged.figures(counts)
     for row, plain in enumerate(counts.astype(int)):
         r = np.repeat(np.arange(60), plain)
         wanted = regression_metrics(

@@ -204,10 +204,7 @@ def test_errors_of_use_leave_the_preparation_as_before():
     assert_refused("call fit first", Preparation(), np.ones((1, 1, 1)))
     prepare = Preparation().fit(np.ones((1, 2, 3)))
     assert_refused(
-        "the series of test have 3 channels, but those of fit had 2; hand in the same",
-        prepare,
-        np.ones((1, 3, 3)),
-        "test",
+        "series of test have 3 channels, but those of fit had 2; hand in", prepare, np.ones((1, 3, 3)), "test"
     )
     assert_refused("got 3 names for series of 2 channels", prepare.names, ["a", "b", "c"])
     assert_refused("time_channel is 3, but channel_names has 2", Preparation(time_channel=3).names, ["a", "b"])

@@ -139,9 +139,7 @@ def test_shares_are_above_training_quantiles_and_units_do_not_matter():
     features = WindowFeatures.fit(SeriesBatch(x), settings)
     shares = next(iter(features.blocks(SeriesBatch(x), double))).values.unflatten(1, (7, 26))[:, 4:].mean(0)
     wanted = torch.tensor([0.75, 0.5, 0.25]).double()[:, None].expand(3, 26)
-    torch.testing.assert_close(
-        shares, wanted, rtol=0, atol=1 / 3120
-    )  # a window of 60 times 52, all of which are looked at
+    torch.testing.assert_close(shares, wanted, rtol=0, atol=1 / 3120)  # a window of 60 times 52: all are looked at
     x = make("smooth", 1, 10, 40, 3, 3.0)
     settings = WindowSettings(max_dilations=2)
     moved = x * torch.tensor([1e3, 1e-3, 5.0]) + torch.tensor([1.0, -7.0, 30.0])

@@ -63,12 +63,20 @@ def test_spectra_are_windows_of_the_log_spectrum():
     assert all(name.startswith("spectrum") and "height" in name for name in names[0])
 
 
-def test_bins_of_spectra():
+def test_spectra_have_bins_and_ragged_series_those_of_their_lengths():
     def bins(lengths: list[int]) -> int | None:
         return spectrum_bins(SeriesBatch(torch.zeros(len(lengths), max(lengths), 1), torch.tensor(lengths)))
 
     assert bins([15]) is None and bins([16]) == 8 and bins([3, 50, 60]) == 25 and bins([1000]) == 128
     assert spectrum_bins(ragged()) is None
+    lengths = torch.tensor([30, 1, 2, 7, 5, 30, 18])
+    values = walks(7, 30, 2, 3)
+    values[torch.arange(30) >= lengths[:, None]] = torch.nan
+    actual = log_spectrum(SeriesBatch(values, lengths, first=4), 10)
+    assert actual.first == 4
+    for row, count in enumerate(lengths.tolist()):
+        alone = log_spectrum(SeriesBatch(values[row : row + 1, :count].clone()), 10).values[0]
+        torch.testing.assert_close(actual.values[row], alone, rtol=0, atol=1e-12)
 
 
 def test_windows_and_spectra_go_by_the_order_of_points_and_paths_by_time_stamps():
@@ -139,17 +147,6 @@ def test_a_tone_is_at_its_frequency(cycles: int):
     assert int(actual.argmax()) == cycles
     far = (torch.arange(33) - cycles).abs() > 3
     assert bool((actual[far] < actual[cycles] - 8).all())
-
-
-def test_ragged_series_are_those_of_their_lengths():
-    lengths = torch.tensor([30, 1, 2, 7, 5, 30, 18])
-    values = walks(7, 30, 2, 3)
-    values[torch.arange(30) >= lengths[:, None]] = torch.nan
-    actual = log_spectrum(SeriesBatch(values, lengths, first=4), 10)
-    assert actual.first == 4
-    for row, count in enumerate(lengths.tolist()):
-        alone = log_spectrum(SeriesBatch(values[row : row + 1, :count].clone()), 10).values[0]
-        torch.testing.assert_close(actual.values[row], alone, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5])

@@ -52,7 +52,7 @@ def test_tables_have_means_and_tests(tmp_path: Path):
     assert "Versions: aeon 1.0." in text
 
 
-def test_failures_resamples_and_infinite_losses_are_shown(tmp_path: Path):
+def test_failures_resamples_infinite_losses_and_regressions_are_shown(tmp_path: Path):
     seeds = [record("siggpde", "a", 0.8 + 0.1 * seed, 0.3, split="resample", seed=seed) for seed in range(2)]
     others = [record("quant", "a", 0.7, "inf", split="resample", seed=seed) for seed in range(2)]
     broken = {key: value for key, value in record("siggpde", "b", 0, 0).items() if key not in ("accuracy", "nlpp")}
@@ -61,9 +61,6 @@ def test_failures_resamples_and_infinite_losses_are_shown(tmp_path: Path):
     assert "**85.0 ± 5.0**" in text and "| inf |" in text and "seeds 0 to 1, ± standard error" in text
     assert "| b | – |" in text and "Failed: siggpde on b, archive 0: out of memory." in text
     assert "### Archive splits: without a part" in text and "| without x | 70.00 |" in text
-
-
-def test_regressions_have_their_own_table(tmp_path: Path):
     figures = {"task": "regression", "split": "resample", "nlpd": 2.0, "coverage": 0.9}
     cells = [record("siggpde", "c", 0, 0, seed=seed, rmse=1.0 + seed, **figures) for seed in range(3)]
     assert "| c | siggpde | 3 | 2 ± 0.5774 | 2 ± 0 | 90.0 ± 0.0 | 4.00 | 0.25 |" in tables(cells, tmp_path)

@@ -124,7 +124,7 @@ def test_reports_of_fewer_runs_and_of_baselines_alone(config, results, tmp_path)
     assert "Means over 2 runs, of SigGPDE, the paper's model, scaled by data set over 1, each" in weather.report(
         config, fewer
     )
-    alone = Results(tmp_path, config)
+    alone = Results(tmp_path / "alone", config)
     for key in ("test", "run/climatology/0", "run/logistic/0"):
         alone.put(key, results.get(key))
     text = weather.report(config, alone)
