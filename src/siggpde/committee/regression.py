@@ -260,8 +260,8 @@ class Groups:
                 block = some @ some.mT
                 block = eye - block if complement else block + torch.diag_embed((~within).to(factor))
                 lower = torch.linalg.cholesky(block)
-                own = torch.cholesky_solve(values[part] * within[:, :, None], lower)
-                solved[part[within]] = own[within]
+                solution = torch.cholesky_solve(values[part] * within[:, :, None], lower)
+                solved[part[within]] = solution[within]
                 diagonal[part[within]] = torch.cholesky_inverse(lower).diagonal(dim1=1, dim2=2)[within]
         return solved, diagonal
 
@@ -310,8 +310,8 @@ class Targets:
         lapse = 1 / (n + 2)
         factors = torch.tensor(_TEMPERATURES, dtype=torch.float64, device=mean.device)
         chances = torch.softmax(factors[:, None, None] * mean, dim=2)
-        own = chances.gather(2, self.y.long().expand(len(factors), n)[:, :, None])[:, :, 0]
-        logs = ((1 - lapse) * own + lapse / self.classes).log()
+        likelihoods = chances.gather(2, self.y.long().expand(len(factors), n)[:, :, None])[:, :, 0]
+        logs = ((1 - lapse) * likelihoods + lapse / self.classes).log()
         prior = 0.5 * (factors / 4.0).log().square() / n
         best = int((prior - self.average(logs)).argmin())
         return logs[best], float(prior[best])

@@ -471,10 +471,10 @@ class Spread:
 def paper_reading(committee: Committee, names: Sequence[str], top: int = 10, classes: Any = None) -> PaperReading:
     r"""Returns the words of the paper's model by the size of their weights, as the paper ranks them.
 
-    Words are orthogonal under the prior: inducing variables :math:`u_a` of variance 1, of which :math:`q(u) = N(m,
-    \Sigma)`
-    is the posterior. The paper (Lemercier et al., 2021) ranks words by :math:`|m_a|`. Words with small terms need large
-    weights to matter at all, so this favours long words; `global_importance` asks instead what words contribute.
+    Words are orthogonal under the prior: inducing variables :math:`u_a` of variance 1, of which
+    :math:`q(u) = N(m, \Sigma)` is the posterior. The paper (Lemercier et al., 2021) ranks words by :math:`|m_a|`. Words
+    with small terms need large weights to matter at all, so this favours long words; `global_importance` asks instead
+    what words contribute.
 
     Parameters
     ----------

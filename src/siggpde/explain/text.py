@@ -138,14 +138,14 @@ def view_vocabulary(blocks: Sequence[Block], kernels: set[str], channels: Letter
             used = {name: describe(block, name) for name in block.centring if name in kernels}
             views |= used
             plain |= {name: add(view, ()) for name, view in used.items()}
-    of_views = {"parts": parts, "scales": _scales(blocks), "kernels": plain, "views": views}
-    return _vocabulary(names, letters, channels, device, **of_views)
+    contents = {"parts": parts, "scales": _scales(blocks), "kernels": plain, "views": views}
+    return _vocabulary(names, letters, channels, device, **contents)
 
 
 def _vocabulary(
-    names: list[str], letters: list[Letters], channels: Letters, device: torch.device, **of_views: Any
+    names: list[str], letters: list[Letters], channels: Letters, device: torch.device, **contents: Any
 ) -> Vocabulary:
-    """Returns a vocabulary with the sets of channels of its terms; `of_views` are its parts, scales, kernels, views."""
+    """Returns a vocabulary with the sets of channels of its terms; `contents` are its parts, scales, kernels, views."""
     every = (CLOCKS[0], *channels)
     order = {name: index for index, name in enumerate(dict.fromkeys(chain(CLOCKS, channels, *dict.fromkeys(letters))))}
     sets: dict[Letters, int] = {}
@@ -154,7 +154,7 @@ def _vocabulary(
         inside = tuple(sorted(set(word or every), key=order.__getitem__))
         set_of[word] = sets.setdefault(inside, len(sets))
     set_indices = torch.tensor([set_of[word] for word in letters], dtype=torch.int64, device=device)
-    return Vocabulary(names, letters, **of_views, channels=every, sets=list(sets), set_indices=set_indices)
+    return Vocabulary(names, letters, **contents, channels=every, sets=list(sets), set_indices=set_indices)
 
 
 def _scales(blocks: Sequence[Block]) -> list[str]:

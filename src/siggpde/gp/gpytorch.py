@@ -120,7 +120,7 @@ class _Adapted(Likelihood):
             raise TypeError(f"this {self._kind} {reason}")
 
     def _expected_log_prob(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        f, weights = _nodes(mean, variance, _POINTS)
+        f, weights = _quadrature_points(mean, variance, _POINTS)
         return (weights @ self.likelihood.forward(f).log_prob(y.double())).to(mean.dtype)
 
     def _statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -129,7 +129,7 @@ class _Adapted(Likelihood):
         return value.to(mean.dtype), g.to(mean.dtype), a.to(mean.dtype)
 
     def _predict(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        f, weights = _nodes(mean, variance, _PREDICT_POINTS)
+        f, weights = _quadrature_points(mean, variance, _PREDICT_POINTS)
         given = self.likelihood.forward(f)
         means, variances = given.mean.expand_as(f), given.variance.expand_as(f)
         centre = weights @ means
@@ -137,7 +137,7 @@ class _Adapted(Likelihood):
         return centre.to(mean.dtype), spread.to(mean.dtype)
 
     def _log_predictive(self, mean: Tensor, variance: Tensor, y: Tensor) -> Tensor:
-        f, weights = _nodes(mean, variance, _PREDICT_POINTS)
+        f, weights = _quadrature_points(mean, variance, _PREDICT_POINTS)
         return (self.likelihood.forward(f).log_prob(y.double()) + weights.log()[:, None]).logsumexp(0).to(mean.dtype)
 
     def _quantile(self, mean: Tensor, variance: Tensor, p: Tensor) -> Tensor:
@@ -177,6 +177,6 @@ class _Adapted(Likelihood):
         return next((parameter.device for parameter in self.likelihood.parameters()), otherwise)
 
 
-def _nodes(mean: Tensor, variance: Tensor, points: int) -> tuple[Tensor, Tensor]:
+def _quadrature_points(mean: Tensor, variance: Tensor, points: int) -> tuple[Tensor, Tensor]:
     locations, weights = (part.to(mean.device) for part in gauss_hermite(points))
     return mean[:, 0].double() + deviation(variance[:, 0].double()) * locations[:, None], weights

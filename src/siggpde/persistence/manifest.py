@@ -101,10 +101,10 @@ def parse_manifest(raw: bytes, path: Path) -> Manifest:
             "upgrade with `pip install --upgrade siggpde`"
         )
     try:
-        own = _own_hash(content)
+        digest = _own_hash(content)
     except (ValueError, RecursionError):  # 1e999 is read as infinity
         raise damaged(path, "holds numbers that are not finite") from None
-    if content.get("sha256") != own:
+    if content.get("sha256") != digest:
         raise damaged(path, "is not as it was written: the hash of its content differs, so it was edited or damaged")
     return _structure(content, path)
 
@@ -166,7 +166,7 @@ def _plain(value: Any, where: str, depth: int) -> Any:
 
 def _too_deep(value: Any, depth: int = 0) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return depth > _MAX_DEPTH + 1 or any(_too_deep(each, depth + 1) for each in inner)
+    return depth > _MAX_DEPTH + 1 or any(_too_deep(part, depth + 1) for part in inner)
 
 
 def _refuse_constant(name: str) -> Any:

@@ -115,8 +115,8 @@ def also(schema: Schema, *rules: Callable[[Any, Place], None]) -> Schema:
     """What the schema wants, and then the rules, which are of the whole."""
 
     def check_all(value: Any, at: Place) -> None:
-        for each in (schema, *rules):
-            check(each, value, at)
+        for rule in (schema, *rules):
+            check(rule, value, at)
 
     return check_all
 

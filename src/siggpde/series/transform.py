@@ -175,13 +175,13 @@ class PathTransform:
     def names(self, channels: Sequence[str]) -> tuple[str, ...]:
         """Returns the names of the channels of the path, from those of the series."""
         change = "change of " * self.options.difference
-        return self._in_order([change + name for name in channels], "variation of {}", "{} before")
+        return self._with_appended([change + name for name in channels], "variation of {}", "{} before")
 
     def origins(self, channels: Sequence[str]) -> tuple[str, ...]:
         """Returns for every channel of the path its channel of the series; "time" and "path length" are their own."""
-        return self._in_order(list(channels), "{}", "{}")
+        return self._with_appended(list(channels), "{}", "{}")
 
-    def _in_order(self, names: list[str], variation: str, before: str) -> tuple[str, ...]:
+    def _with_appended(self, names: list[str], variation: str, before: str) -> tuple[str, ...]:
         """Returns time, the channels, what is appended, and all but time again where channels are doubled."""
         if self.options.append == "variation":
             names = [*names, *map(variation.format, names)]

@@ -96,18 +96,18 @@ class _Lines:
 
     def __init__(self) -> None:
         self._begun = self._last = time.monotonic()
-        self._name, self._total, self._done, self._told = "", 0, 0, True
+        self._name, self._total, self._done, self._reported = "", 0, 0, True
 
     def start(self, name: str, total: int) -> None:
         self.close()
-        self._name, self._total, self._done, self._told = name, total, 0, True
+        self._name, self._total, self._done, self._reported = name, total, 0, True
 
     def step(self, note: str, by: int) -> None:
         self._done += by
-        self._told = False
+        self._reported = False
         if time.monotonic() - self._last >= _EVERY:
             self._write(f"{self._name}: {self._done} of {self._total}", note)
-            self._told = True
+            self._reported = True
 
     def within(self, name: str, done: int, total: int) -> None:
         """A pass within the phase."""
@@ -116,9 +116,9 @@ class _Lines:
 
     def close(self) -> None:
         """The end of a phase, told where the last line is not about it and the time is worth a line."""
-        if not self._told and time.monotonic() - self._last >= _EVERY / 2:
+        if not self._reported and time.monotonic() - self._last >= _EVERY / 2:
             self._write(f"{self._name}: {self._done} of {self._total}", "")
-        self._told = True
+        self._reported = True
 
     def _write(self, line: str, note: str) -> None:
         self._last = time.monotonic()
