@@ -50,10 +50,8 @@ def explain_series(
     """Returns an explanation for every series of a batch.
 
     The latent function is a sum over words and other features, and kernels without features (docs/design.md,
-    Explanations);
-    for classes the difference between the most probable one and the runner-up is explained. All terms are exact. A
-    Poisson
-    regression is explained on the scale of its latent function, the logarithm of the rate.
+    Explanations). For classes the difference between the most probable one and the runner-up is explained. All terms
+    are exact. A Poisson regression is explained on the scale of its latent function, the logarithm of the rate.
 
     Parameters
     ----------
@@ -69,7 +67,8 @@ def explain_series(
         How many contributions and interactions are listed.
     background
         Some training series. With them a word contributes by the difference of its feature from the mean over them,
-        part of the constant: words equally large for all series do not hide those that make this one different.
+        and the mean becomes part of the constant: words equally large for all series do not hide those that make this
+        one different.
     walks
         With these, explanations also say what every segment and channel contributes to the latent of each class, which
         takes hundreds of predictions for every series.
