@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
 from siggpde.estimators.targets import as_classes
 from siggpde.series import PathOptions, Spectrogram
@@ -220,10 +221,8 @@ def test_threads(kind: str):
 def test_threads_are_restored_after_an_error():
     threads = torch.get_num_threads()
     fitted = classifier().fit(X, Y).set_params(n_jobs=2)
-    with pytest.raises(ValueError, match="infinite"):
-        fitted.predict(np.full_like(X, np.inf))
-    with pytest.raises(ValueError, match="targets"):
-        classifier(n_jobs=2).fit(X, Y[:3])
+    assert_refused("infinite", fitted.predict, np.full_like(X, np.inf))
+    assert_refused("targets", classifier(n_jobs=2).fit, X, Y[:3])
     assert torch.get_num_threads() == threads
 
 

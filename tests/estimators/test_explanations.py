@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import siggpde
+from helpers.refusals import assert_refused
 from siggpde import SigGPClassifier, SigGPRegressor
 
 RANDOM = np.random.default_rng(0)
@@ -71,16 +72,13 @@ def test_series_of_other_sizes_are_explained(classifier):
     ],
 )
 def test_settings_that_do_not_fit_are_refused(classifier, settings: dict[str, Any], message: str):
-    with pytest.raises(ValueError, match=message):
-        classifier.explain(X[:1], **settings)
+    assert_refused(message, classifier.explain, X[:1], **settings)
 
 
 def test_importances_refuse_what_does_not_fit(classifier):
     for name in ("top", "regions"):
-        with pytest.raises(ValueError, match=f"{name} must be an integer of at least 1"):
-            classifier.importance(X, **{name: 2.5})
-    with pytest.raises(ValueError, match="X has 40 series but y has 3 targets"):
-        classifier.importance(X, y=Y[:3])
+        assert_refused(f"{name} must be an integer of at least 1", classifier.importance, X, **{name: 2.5})
+    assert_refused("X has 40 series but y has 3 targets", classifier.importance, X, y=Y[:3])
 
 
 def test_any_seed_draws_permutations(classifier):

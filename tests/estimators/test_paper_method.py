@@ -10,6 +10,7 @@ import torch
 
 import siggpde
 from helpers.factorisations import Factorisations
+from helpers.refusals import assert_refused
 from helpers.small_estimators import outputs, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.datasets import load_pendigits
@@ -187,8 +188,7 @@ def test_going_on_after_an_interruption(kind: str, call: int, monkeypatch: pytes
     assert [path.name for path in tmp_path.iterdir()] == ["member-1.pt"]
     again = fitted(kind, max_iter=6, checkpoint=tmp_path, resume=True)
     assert np.array_equal(outputs(again, X), outputs(whole, X))
-    with pytest.raises(ValueError, match="other series, targets or settings"):
-        fitted(kind, max_iter=7, checkpoint=tmp_path, resume=True)
+    assert_refused("other series, targets or settings", fitted, kind, max_iter=7, checkpoint=tmp_path, resume=True)
 
 
 def test_a_cache_a_time_limit_and_float32(tmp_path: Path):
@@ -245,8 +245,7 @@ def test_long_rough_series_can_be_fitted():
     ids=str,
 )
 def test_settings_it_cannot_have(settings: dict[str, Any], match: str):
-    with pytest.raises(ValueError, match=match):
-        classifier(**settings).fit(X, Y)
+    assert_refused(match, classifier(**settings).fit, X, Y)
     assert classifier(members=1, max_iter=1).fit(X, Y).method == "paper"
 
 

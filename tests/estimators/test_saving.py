@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 import siggpde
 from helpers.model_folders import reseal
 from helpers.processes import run
+from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, estimator, outputs, regressor, rising
 from siggpde.persistence import ModelFileError
 from siggpde.series import PathOptions, Spectrogram
@@ -130,8 +131,7 @@ def test_what_cannot_be_written_down_is_left_out(tmp_path: Path):
 
 
 def test_what_is_not_fitted_or_not_ours_is_not_saved(tmp_path: Path):
-    with pytest.raises(NotFittedError, match="call fit first"):
-        classifier().save(tmp_path / "m")
+    assert_refused("call fit first", classifier().save, tmp_path / "m", error=NotFittedError)
 
     class Mine(siggpde.SigGPRegressor):
         pass
@@ -186,15 +186,12 @@ def damage(place: Path, what: str) -> str:
 def test_spoilt_folders_are_refused(what: str, tmp_path: Path):
     classifier().fit(X, np.where(Y, "up", "down")).save(tmp_path / "m")
     match = damage(tmp_path / "m", what)
-    with pytest.raises(ModelFileError, match=match):
-        siggpde.load(tmp_path / "m")
+    assert_refused(match, siggpde.load, tmp_path / "m", error=ModelFileError)
 
 
 def test_no_folder(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match="there is no model folder"):
-        siggpde.load(tmp_path / "m")
-    with pytest.raises(ModelFileError, match="is not a saved model"):
-        siggpde.load(tmp_path)
+    assert_refused("there is no model folder", siggpde.load, tmp_path / "m", error=FileNotFoundError)
+    assert_refused("is not a saved model", siggpde.load, tmp_path, error=ModelFileError)
 
 
 # The folders in fixtures/model-format-2 were saved by an early version that wrote this format. They are never made

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from helpers.refusals import assert_refused
 from siggpde.datasets import load_pendigits
 from siggpde.datasets.loading import PACKAGE_DATA
 from siggpde.io import read
@@ -137,25 +138,20 @@ def test_labels_that_do_not_fit(tmp_path: Path):
         ("a.json", "[1]", "labels are read from .npy, or from .csv or .txt"),
     ):
         (tmp_path / name).write_text(text)
-        with pytest.raises(ValueError, match=message):
-            read(path, target=name)
+        assert_refused(message, read, path, target=name)
     np.save(tmp_path / "o.npy", np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="object array"):
-        read(path, target="o.npy")
+    assert_refused("object array", read, path, target="o.npy")
 
 
 @pytest.mark.parametrize("mmap", [False, True])
 def test_malformed_arrays(tmp_path: Path, mmap: bool):
     np.save(tmp_path / "a.npy", np.array([{}, []], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="object array, which only pickle"):
-        read(tmp_path / "a.npy", mmap=mmap)
+    assert_refused("object array, which only pickle", read, tmp_path / "a.npy", mmap=mmap)
     whole = npy(tmp_path).read_bytes()
     for end in (3, 50, 128, len(whole) - 1):
         (tmp_path / "a.npy").write_bytes(whole[:end])
-        with pytest.raises(ValueError, match=r"a\.npy is not a whole \.npy file"):
-            read(tmp_path / "a.npy", mmap=mmap)
-    with pytest.raises(ValueError, match=r"must have shape .* got \(24,\)"):
-        read(npy(tmp_path, X.ravel()), mmap=mmap)
+        assert_refused(r"a\.npy is not a whole \.npy file", read, tmp_path / "a.npy", mmap=mmap)
+    assert_refused(r"must have shape .* got \(24,\)", read, npy(tmp_path, X.ravel()), mmap=mmap)
 
 
 @pytest.mark.parametrize("suffix", ["npz", "npy", "parquet", "ts", "arff", "csv"])
@@ -163,8 +159,7 @@ def test_rubbish_is_refused(tmp_path: Path, suffix: str):
     path = tmp_path / f"a.{suffix}"
     for content in (b"\x80\x04rubbish" * 20, b"PK\x03\x04" + bytes(50), b"PAR1", bytes(range(256))):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=re.escape(str(path))):
-            read(path)
+        assert_refused(re.escape(str(path)), read, path)
 
 
 @pytest.mark.parametrize("suffix", ["npz", "parquet"])
@@ -177,8 +172,7 @@ def test_truncated_files_are_refused(tmp_path: Path, suffix: str):
     whole = path.read_bytes()
     for end in range(1, len(whole) - 1, max(1, len(whole) // 40)):
         path.write_bytes(whole[:end])
-        with pytest.raises(ValueError, match=rf"is not a whole \.{suffix} file"):
-            read(path)
+        assert_refused(rf"is not a whole \.{suffix} file", read, path)
 
 
 def test_damaged_members_are_refused(tmp_path: Path):
@@ -186,26 +180,19 @@ def test_damaged_members_are_refused(tmp_path: Path):
     whole = bytearray((tmp_path / "a.npz").read_bytes())
     whole[200] ^= 0xFF
     (tmp_path / "a.npz").write_bytes(whole)
-    with pytest.raises(ValueError, match=r"is not a whole \.npz file"):
-        read(tmp_path / "a.npz")
+    assert_refused(r"is not a whole \.npz file", read, tmp_path / "a.npz")
 
 
 def test_missing_empty_and_unknown_files(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match=r"there is no file .*a\.csv$"):
-        read(tmp_path / "a.csv")
-    with pytest.raises(FileNotFoundError, match=r"the folder .*no does not exist either"):
-        read(tmp_path / "no" / "a.csv")
-    with pytest.raises(ValueError, match=r"known are \.ts, \.arff, \.npz, \.npy, \.csv, \.parquet"):
-        read(tmp_path / "a.xlsx")
-    with pytest.raises(ValueError, match="format='xlsx' is not a known format"):
-        read(tmp_path / "a.csv", format="xlsx")
+    assert_refused(r"there is no file .*a\.csv$", read, tmp_path / "a.csv", error=FileNotFoundError)
+    assert_refused(r"the folder .*no does not exist either", read, tmp_path / "no" / "a.csv", error=FileNotFoundError)
+    assert_refused(r"known are \.ts, \.arff, \.npz, \.npy, \.csv, \.parquet", read, tmp_path / "a.xlsx")
+    assert_refused("format='xlsx' is not a known format", read, tmp_path / "a.csv", format="xlsx")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(IsADirectoryError, match=r"folder\.csv is a folder"):
-        read(tmp_path / "folder.csv")
+    assert_refused(r"folder\.csv is a folder", read, tmp_path / "folder.csv", error=IsADirectoryError)
     for suffix in ("ts", "arff", "npz", "npy", "csv", "parquet"):
         (tmp_path / f"a.{suffix}").touch()
-        with pytest.raises(ValueError, match=rf"a\.{suffix} is empty"):
-            read(tmp_path / f"a.{suffix}")
+        assert_refused(rf"a\.{suffix} is empty", read, tmp_path / f"a.{suffix}")
 
 
 @pytest.mark.parametrize(
@@ -219,14 +206,12 @@ def test_missing_empty_and_unknown_files(tmp_path: Path):
 )
 def test_malformed_csv_files(tmp_path: Path, text: str, message: str):
     (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        read(tmp_path / "a.csv")
+    assert_refused(message, read, tmp_path / "a.csv")
 
 
 def test_parquet_without_rows(tmp_path: Path):
     pl.DataFrame({"a": []}).write_parquet(tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="has no rows"):
-        read(tmp_path / "a.parquet")
+    assert_refused("has no rows", read, tmp_path / "a.parquet")
 
 
 @pytest.mark.parametrize(
@@ -245,8 +230,7 @@ def test_parquet_without_rows(tmp_path: Path):
 )
 def test_options_that_do_not_fit(tmp_path: Path, suffix: str, options: dict, message: str):
     (tmp_path / f"a.{suffix}").write_text("something")
-    with pytest.raises(ValueError, match=message):
-        read(tmp_path / f"a.{suffix}", **options)
+    assert_refused(message, read, tmp_path / f"a.{suffix}", **options)
 
 
 def test_suffixes_in_capitals(tmp_path: Path):

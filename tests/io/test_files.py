@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.io_data import assert_equal, series_data
+from helpers.refusals import assert_refused
 from siggpde.datasets import find_dataset
 from siggpde.io import SeriesData, read, write
 from siggpde.io.formats import WRITE_FORMATS
@@ -119,8 +120,7 @@ def test_names_keep_their_zeros(tmp_path: Path):
 def test_files_are_replaced_only_by_force(tmp_path: Path, suffix: str):
     path = tmp_path / f"a{suffix}"
     path.write_text("precious")
-    with pytest.raises(FileExistsError, match="force=True"):
-        write(path, small())
+    assert_refused("force=True", write, path, small(), error=FileExistsError)
     assert path.read_text() == "precious"
     write(path, small(), force=True)
     assert len(read(path, **({"series": "series"} if suffix in (".csv", ".parquet") else {}))) == 2
@@ -135,8 +135,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, suf
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        write(path, small(), force=True)
+    assert_refused("No space left", write, path, small(), force=True, error=OSError)
     assert path.read_text() == "precious"
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
@@ -170,8 +169,7 @@ def test_format_may_be_said(tmp_path: Path):
     ],
 )
 def test_what_cannot_be_written(tmp_path: Path, path: str, data, error, message: str):
-    with pytest.raises(error, match=message):
-        write(tmp_path / path, data)
+    assert_refused(message, write, tmp_path / path, data, error=error)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -191,8 +189,7 @@ def test_what_cannot_be_written(tmp_path: Path, path: str, data, error, message:
     ],
 )
 def test_malformed_series_data(fields, message: str):
-    with pytest.raises(ValueError, match=message):
-        SeriesData(**fields)
+    assert_refused(message, SeriesData, **fields)
 
 
 @pytest.mark.parametrize(

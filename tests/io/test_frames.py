@@ -17,6 +17,7 @@ import pytest
 
 from helpers.file_opens import count_opens
 from helpers.io_data import save
+from helpers.refusals import assert_refused
 from siggpde.io import from_frame, read, stream
 from siggpde.io.formats import FORMATS, READ_OPTIONS, STREAM_OPTIONS, WRITE_FORMATS
 
@@ -49,8 +50,7 @@ def test_durations_of_every_unit(unit: str):
 @pytest.mark.parametrize("unit", ["s", "ns"])
 def test_a_missing_date_is_named(unit: str):
     column = pd.Series(pd.to_datetime(["2020-01-01", None, "2020-01-03"])).dt.as_unit(unit)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="column 'when', row 1: expected a time; got None"):
-        times_of(column)
+    assert_refused("column 'when', row 1: expected a time; got None", times_of, column)
 
 
 def test_the_package_gives_its_readers_without_a_second_import(tmp_path: Any):
@@ -109,8 +109,7 @@ def test_targets_with_decimal_commas_are_numbers(tmp_path: Path):
     ],
 )
 def test_what_is_no_csv_file(tmp_path: Path, content: bytes, message: str):
-    with pytest.raises(ValueError, match=rf"a\.csv.*{message}"):
-        read(save(tmp_path, content, "a.csv"))
+    assert_refused(rf"a\.csv.*{message}", read, save(tmp_path, content, "a.csv"))
 
 
 def test_names_that_are_numbers_or_times(tmp_path: Path):

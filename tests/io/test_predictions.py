@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 import siggpde
+from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, estimator, regressor, rising, walks
 from siggpde import predict_stream
 from siggpde.committee.novelty import NoveltyWarning
@@ -91,8 +92,7 @@ def test_streams_skip_too_and_go_on_only_as_they_began(model: Any, tmp_path: Pat
     many[1100, 0, 0] = np.inf
     np.save(tmp_path / "x.npy", many)
     output = tmp_path / "out.parquet"
-    with pytest.raises(ValueError, match="series 1100 is infinite"):
-        siggpde.predict_stream(model, tmp_path / "x.npy", output, block=1024)
+    assert_refused("series 1100 is infinite", siggpde.predict_stream, model, tmp_path / "x.npy", output, block=1024)
     with pytest.raises(ValueError, match="was made with another model, file or settings"):
         siggpde.predict_stream(model, tmp_path / "x.npy", output, block=1024, on_error="skip", resume=True)
     siggpde.predict_stream(model, tmp_path / "x.npy", output, block=1024, on_error="skip", force=True)
@@ -174,8 +174,7 @@ def interrupted(walker: Any, source: Path, blocks: int, monkeypatch: pytest.Monk
 
     with monkeypatch.context() as patch:
         patch.setattr(streaming, "prediction_table", failing)
-        with pytest.raises(MemoryError, match="lights"):
-            predict_stream(walker, source, output, block=BLOCK)
+        assert_refused("lights", predict_stream, walker, source, output, block=BLOCK, error=MemoryError)
     assert not output.exists()
     assert len(list(BlockFolder.of(output).folder.glob("block-*.parquet"))) == blocks
     return output

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.refusals import assert_refused
 from siggpde.io import NotStreamable, SeriesData, read, stream
 
 
@@ -132,26 +133,20 @@ def test_a_changed_file_is_another(tmp_path: Path):
 
 def test_files_that_cannot_be_streamed(tmp_path: Path):
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
-    with pytest.raises(NotStreamable, match=r"a \.csv file; only \.npy and \.parquet files"):
-        stream(tmp_path / "a.csv")
-    with pytest.raises(FileNotFoundError, match="there is no file"):
-        stream(tmp_path / "b.npy")
+    assert_refused(r"a \.csv file; only \.npy and \.parquet files", stream, tmp_path / "a.csv", error=NotStreamable)
+    assert_refused("there is no file", stream, tmp_path / "b.npy", error=FileNotFoundError)
     (tmp_path / "c.parquet").write_bytes(b"PAR1 and nothing else")
-    with pytest.raises(ValueError, match=r"c\.parquet is not a whole \.parquet file"):
-        stream(tmp_path / "c.parquet")
+    assert_refused(r"c\.parquet is not a whole \.parquet file", stream, tmp_path / "c.parquet")
     pl.DataFrame(schema={"x": pl.Float64}).write_parquet(tmp_path / "d.parquet")
-    with pytest.raises(ValueError, match="has no rows"):
-        stream(tmp_path / "d.parquet")
+    assert_refused("has no rows", stream, tmp_path / "d.parquet")
     texts = long([2], ["a"]).with_columns(pl.col("when").cast(pl.String))
     texts.write_parquet(tmp_path / "e.parquet")
     with pytest.raises(NotStreamable, match="column 'when' is text"):
         stream(tmp_path / "e.parquet", series="who", time="when")
     long([2, 2, 2], ["a", None, "b"]).write_parquet(tmp_path / "f.parquet")
-    with pytest.raises(ValueError, match=r"row 2 does not say which series"):
-        stream(tmp_path / "f.parquet", series="who")
+    assert_refused(r"row 2 does not say which series", stream, tmp_path / "f.parquet", series="who")
     np.save(tmp_path / "x.npy", np.zeros((2, 3)))
-    with pytest.raises(ValueError, match=r"series='who' has no meaning for \.npy files"):
-        stream(tmp_path / "x.npy", series="who")
+    assert_refused(r"series='who' has no meaning for \.npy files", stream, tmp_path / "x.npy", series="who")
 
 
 @pytest.mark.parametrize(
@@ -169,5 +164,4 @@ def test_files_that_cannot_be_streamed(tmp_path: Path):
 )
 def test_wrong_options(tmp_path: Path, options: dict[str, Any], message: str):
     long([2, 2], ["a", "b"]).write_parquet(tmp_path / "long.parquet")
-    with pytest.raises(ValueError, match=message):
-        stream(tmp_path / "long.parquet", **options)
+    assert_refused(message, stream, tmp_path / "long.parquet", **options)

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.io_data import LONG, NAN, WIDE, assert_equal, series_data
+from helpers.refusals import assert_refused
 from siggpde.io import SeriesData, from_frame, groups_by_time, read, stream, write
 
 
@@ -110,8 +111,7 @@ def test_names_of_points(columns: list[str]):
 def test_times(tmp_path: Path, times: list, seconds: list, form: str):
     source = table(form, {"s": [1, 1, 1], "t": times, "v": seconds}, tmp_path)
     if form == "csv" and isinstance(times[0], timedelta):  # which pandas writes in words
-        with pytest.raises(ValueError, match=r"neither numbers nor dates .* starts with '0 days"):
-            load(source, series="s", time="t")
+        assert_refused(r"neither numbers nor dates .* starts with '0 days", load, source, series="s", time="t")
         return
     data = load(source, series="s", time="t")
     np.testing.assert_array_equal(data.X[0], [np.sort(seconds)] * 2)
@@ -169,8 +169,7 @@ def test_columns_without_a_value_are_gaps(tmp_path: Path):
 def test_separators(tmp_path: Path):
     (tmp_path / "a.csv").write_text("a;b\n1;2\n")
     np.testing.assert_array_equal(read(tmp_path / "a.csv", separator=";").X, [[[1, 2]]])
-    with pytest.raises(ValueError, match="is its separator ';'"):
-        read(tmp_path / "a.csv", separator=",")
+    assert_refused("is its separator ';'", read, tmp_path / "a.csv", separator=",")
 
 
 @pytest.mark.parametrize(
@@ -180,8 +179,7 @@ def test_separators(tmp_path: Path):
 def test_cells_that_change_late(tmp_path: Path, first: str, late: str, number: float | None):
     (tmp_path / "a.csv").write_text("s,v\n" + f"1,{first}\n" * 3000 + f"1,{late}\n")
     if number is None:
-        with pytest.raises(ValueError, match="column 'v', row 0: expected a number; got 'true'"):
-            read(tmp_path / "a.csv", series="s")
+        assert_refused("column 'v', row 0: expected a number; got 'true'", read, tmp_path / "a.csv", series="s")
     else:
         np.testing.assert_array_equal(read(tmp_path / "a.csv", series="s").X[0][0, -1], number)
 
@@ -283,8 +281,7 @@ def test_numbered_columns_are_put_in_order():
 @pytest.mark.parametrize("points", [POINTS, MONTHS])
 def test_ids_are_no_points(ids: np.ndarray, points: dict[str, np.ndarray]):
     frame = pl.DataFrame({"id": ids, **points})
-    with pytest.raises(ValueError, match=r"column 'id' looks like ids of the series.*ignore="):
-        from_frame(frame)
+    assert_refused(r"column 'id' looks like ids of the series.*ignore=", from_frame, frame)
     np.testing.assert_array_equal(from_frame(frame, ignore=["id"]).X, X[:, :1])
     data = from_frame(frame, id="id")
     np.testing.assert_array_equal(data.X, X[:, :1])
@@ -304,8 +301,7 @@ def test_ids_of_text_keep_their_zeros(tmp_path: Path):
 
 def test_streams_refuse_what_reading_refuses(tmp_path: Path):
     pl.DataFrame({"id": np.arange(12), **POINTS}).write_parquet(tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="column 'id' looks like ids"):
-        stream(tmp_path / "a.parquet")
+    assert_refused("column 'id' looks like ids", stream, tmp_path / "a.parquet")
     pl.DataFrame(both("{c}_{i}")).write_parquet(tmp_path / "b.parquet")
     assert stream(tmp_path / "b.parquet").channel_names == ("x", "y")
 
@@ -325,8 +321,7 @@ def test_an_index_written_by_pandas_is_left_out(tmp_path: Path, form: str):
 @pytest.mark.parametrize("who", [np.repeat([3, 8, 5], 6), np.repeat(["ann", "bob", "cid"], 6)])
 def test_rows_that_are_points(who: np.ndarray):
     frame = pl.DataFrame({"who": who, "day": np.tile(np.arange(6), 3), "x": X[:3, 0].ravel()})
-    with pytest.raises(ValueError, match=r"rows look like points, .* Say series='who', time='day'; .* ignore="):
-        from_frame(frame)
+    assert_refused(r"rows look like points, .* Say series='who', time='day'; .* ignore=", from_frame, frame)
     assert len(from_frame(frame, ignore=["who"])) == 18
 
 
@@ -341,8 +336,7 @@ def test_rows_that_are_points(who: np.ndarray):
     ],
 )
 def test_mistakes_are_explained(columns: dict, options: dict, message: str):
-    with pytest.raises(ValueError, match=message):
-        from_frame(pl.DataFrame(columns), **options)
+    assert_refused(message, from_frame, pl.DataFrame(columns), **options)
 
 
 def test_a_row_without_values_is_a_series_of_a_missing_point():
@@ -397,8 +391,7 @@ def long(**changes) -> pl.DataFrame:
     ],
 )
 def test_frames_without_series(frame, options: dict, message: str):
-    with pytest.raises(ValueError, match=message):
-        from_frame(frame, **options)
+    assert_refused(message, from_frame, frame, **options)
 
 
 LONG_OF_GROUPS = pl.DataFrame(
@@ -454,8 +447,7 @@ def test_wide_tables(tmp_path: Path):
 )
 def test_errors_of_long_tables(options: dict, message: str):
     frame = LONG_OF_GROUPS.with_columns(none=pl.lit(None, dtype=pl.String))
-    with pytest.raises(ValueError, match=message):
-        from_frame(frame, series="walk", **options)
+    assert_refused(message, from_frame, frame, series="walk", **options)
 
 
 def test_arrays(tmp_path: Path):
@@ -468,8 +460,7 @@ def test_arrays(tmp_path: Path):
     np.save(tmp_path / "x.npy", x)
     (tmp_path / "who.txt").write_text("ann\nbob\nann\n")
     assert read(tmp_path / "x.npy", groups="who.txt").groups.tolist() == who.tolist()  # pyright: ignore
-    with pytest.raises(FileNotFoundError, match="groups 'nobody' not found"):
-        read(tmp_path / "some.npz", groups="nobody")
+    assert_refused("groups 'nobody' not found", read, tmp_path / "some.npz", groups="nobody", error=FileNotFoundError)
     np.savez(tmp_path / "wrong.npz", X=x, person=who[:2])
     with pytest.raises(ValueError, match=r"groups must have shape \(3,\), one a series; got \(2,\)"):
         read(tmp_path / "wrong.npz", groups="person")
@@ -489,8 +480,7 @@ def test_written_and_read(tmp_path: Path, suffix: str):
     assert np.array_equal(again.X, data.X) and again.channel_names == data.channel_names
     assert again.groups.tolist() == ["u", "v", "u"]  # pyright: ignore[reportOptionalMemberAccess]
     assert again.sample_weight.tolist() == [1.5, 2, 1]  # pyright: ignore[reportOptionalMemberAccess]
-    with pytest.raises(ValueError, match="two columns would be called 'series'"):
-        write(tmp_path / "twice.csv", data, groups="series")
+    assert_refused("two columns would be called 'series'", write, tmp_path / "twice.csv", data, groups="series")
 
 
 def windows(starts: list[str]) -> SeriesData:
@@ -522,5 +512,4 @@ def test_spans_need_times():
         groups_by_time(SeriesData(np.zeros((2, 1, 3))), "1d")
     data = windows(["2024-01-07", "2024-01-08"])
     data.X[1, 0, 0] = np.nan  # pyright: ignore
-    with pytest.raises(ValueError, match="series 1 has no time at its first point"):
-        groups_by_time(data, "1d")
+    assert_refused("series 1 has no time at its first point", groups_by_time, data, "1d")

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.io_data import AEON, same, save, series_data
+from helpers.refusals import assert_refused
 from siggpde.datasets import load_dataset
 from siggpde.io import SeriesData, read, write
 
@@ -198,13 +199,11 @@ def test_every_truncation_is_found(tmp_path: Path):
     for end in range(1, len(text) - 1):
         if text[end - 1] == "\n" or text[end] == "\n":
             continue
-        with pytest.raises(ValueError, match=r"file\.ts"):
-            read(save(tmp_path, text[:end]))
+        assert_refused(r"file\.ts", read, save(tmp_path, text[:end]))
 
 
 def test_what_aeon_cannot_read_is_explained(tmp_path: Path):
-    with pytest.raises(ValueError, match="aeon cannot read it"):
-        read(save(tmp_path, HEAD + "1,2:3,4:a\n1,x:3,4:b\n"), reader="aeon")
+    assert_refused("aeon cannot read it", read, save(tmp_path, HEAD + "1,2:3,4:a\n1,x:3,4:b\n"), reader="aeon")
 
 
 def test_aeon_need_not_be_there(monkeypatch: pytest.MonkeyPatch):
@@ -212,8 +211,7 @@ def test_aeon_need_not_be_there(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "aeon.datasets", None)
     path = AEON / "GunPoint" / "GunPoint_TRAIN.ts"
     assert len(read(path)) == 50
-    with pytest.raises(ImportError, match='needs aeon: pip install aeon, or choose reader="own"'):
-        read(path, reader="aeon")
+    assert_refused('needs aeon: pip install aeon, or choose reader="own"', read, path, reader="aeon", error=ImportError)
 
 
 ARFF = "@relation mine\n@attribute t0 numeric\n@ATTRIBUTE t1 REAL\n@attribute target {a,b}\n@data\n"
