@@ -222,7 +222,7 @@ def tensors_of(value: Any, seen: set[int] | None = None) -> Iterator[Tensor]:
 
 
 @pytest.mark.parametrize(("kind", "settings"), ESTIMATORS)
-def test_an_estimator_computes_on_its_device(kind: str, settings: dict[str, Any]):
+def test_an_estimator_computes_explains_and_is_saved_on_its_device(kind: str, settings: dict[str, Any], tmp_path: Path):
     X, y = noisy(kind)
     plain = estimator(kind, **settings).fit(X, y)
     expected = outputs(plain, X)
@@ -233,13 +233,22 @@ def test_an_estimator_computes_on_its_device(kind: str, settings: dict[str, Any]
         assert all(tensor.device == DEVICE for member in members for tensor in tensors_of(member) if tensor.dim())
         np.testing.assert_allclose(outputs(other, X), expected, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(other.log_likelihood(X, y), plain.log_likelihood(X, y), rtol=1e-6, atol=1e-8)
+        explained, expected = other.explain(X[:2]), plain.explain(X[:2])
+        assert [part.latent for part in explained] == pytest.approx([part.latent for part in expected])
+        actual = [part.importance for part in other.importance(X)]
+        assert actual == pytest.approx([part.importance for part in plain.importance(X)])
         other.partial_fit(X[:6], y[:6])
+        other.save(tmp_path / "model")
+        assert siggpde.load(tmp_path / "model", DEVICE).committee_.device == DEVICE
         actual = outputs(other, X)
         moved = outputs(other.to("cpu"), X)
         np.testing.assert_allclose(moved, actual, rtol=1e-6, atol=1e-8)
         assert all(tensor.device.type == "cpu" for tensor in tensors_of(other.committee_))
         np.testing.assert_allclose(outputs(other.to(DEVICE), X), actual, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(outputs(plain.partial_fit(X[:6], y[:6]), X), moved, rtol=1e-6, atol=1e-8)
+    back = siggpde.load(tmp_path / "model")
+    assert back.committee_.device == torch.device("cpu")
+    for estimated in (back, plain.partial_fit(X[:6], y[:6])):
+        np.testing.assert_allclose(outputs(estimated, X), moved, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["classifier", pytest.param("regressor", marks=pytest.mark.slow)])
@@ -255,28 +264,6 @@ def test_all_views_compute_on_a_device(kind: str):
         np.testing.assert_allclose(outputs(plain.to(DEVICE), X), there, rtol=1e-5, atol=1e-5 * float(y.std()))
         assert all(tensor.device == DEVICE for tensor in tensors_of(plain.committee_.members) if tensor.dim())
         plain.partial_fit(X[:6], y[:6])
-
-
-@pytest.mark.parametrize(("kind", "settings"), ESTIMATORS)
-def test_an_estimator_explains_and_is_saved_on_its_device(kind: str, settings: dict[str, Any], tmp_path: Path):
-    X, y = noisy(kind)
-    plain = estimator(kind, **settings).fit(X, y)
-    with pretend_device():
-        other = estimator(kind, device=str(DEVICE), **settings).fit(X, y)
-        if "likelihood" not in settings:  # there are none for others on views
-            explained, wanted = other.explain(X[:2]), plain.explain(X[:2])
-            assert [part.latent for part in explained] == pytest.approx([part.latent for part in wanted])
-            actual = [part.importance for part in other.importance(X)]
-            assert actual == pytest.approx([part.importance for part in plain.importance(X)])
-        other.partial_fit(X[:6], y[:6])
-        other.save(tmp_path / "model")
-        moved = outputs(other, X)
-        assert siggpde.load(tmp_path / "model", DEVICE).committee_.device == DEVICE
-    back = siggpde.load(tmp_path / "model")
-    assert back.committee_.device == torch.device("cpu")
-    np.testing.assert_allclose(outputs(back, X), moved, rtol=1e-6, atol=1e-8)
-    with pretend_device():
-        np.testing.assert_allclose(outputs(back.to(DEVICE), X), moved, rtol=1e-6, atol=1e-8)
 
 
 def test_time_stamps_follow_an_estimator_from_device_to_device():

@@ -35,14 +35,11 @@ def test_examples_run_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (tmp_path / "model" / "model.json").exists()
 
 
-def test_the_first_screen_has_both_commands_and_a_small_picture():
+def test_the_first_screen_is_that_of_the_manual_and_small():
     text = README.read_text(encoding="utf-8")
     start = text[: text.index("\n## ")]
     assert "make quickstart" in start and "make test" in start and "docs/readme.png" in start
     assert 0 < PICTURE.stat().st_size < 150_000
-
-
-def test_the_manual_starts_with_the_same_code():
     code, start = (
         [block.code for block in all_blocks(page.read_text(encoding="utf-8"))][:3] for page in (README, START)
     )

@@ -65,11 +65,6 @@ def test_links_that_are_wrong_are_named_with_their_line(tmp_path: Path, link: st
     assert len(said.splitlines()) == 1
 
 
-def test_a_site_without_pages_is_wrong(tmp_path: Path):
-    assert check(tmp_path)[0] == 1
-    assert check(tmp_path / "missing")[0] == 1
-
-
 def test_markdown_pages_have_the_anchors_of_github(tmp_path: Path):
     text = "# A title, *here*\n\n## A title, here\n\n```text\n[no](link.md)\n# no heading\n```\n"
     (tmp_path / "other.md").write_text(text)
@@ -79,6 +74,8 @@ def test_markdown_pages_have_the_anchors_of_github(tmp_path: Path):
     page.write_text("\n[a](other.md#no-heading) [b](missing.md)\n")
     code, said = check(page)
     assert code == 1 and said.count("line 2") == 2
+    assert check(tmp_path)[0] == 1
+    assert check(tmp_path / "missing")[0] == 1
 
 
 def test_links_of_the_repository_lead_somewhere():

@@ -49,16 +49,12 @@ def test_every_row_of_the_paper_leads_to_a_function_that_names_it(paper: str, fi
     assert re.search(r"\bpaper\b|Lemercier|GPSig|Algorithm|Theorem", target.__doc__ or ""), f"{name} names no paper"
 
 
-def test_files_of_the_design_exist():
+def test_files_of_the_design_exist_and_every_package_is_there():
     text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     files = set(re.findall(r"`((?:[\w]+/)+[\w]+\.(?:py|cpp|hpp))`", text))
     assert len(files) > 30
     roots = (SOURCES, ROOT / "src", ROOT)
     assert [file for file in sorted(files) if not any((root / file).is_file() for root in roots)] == []
-
-
-def test_every_package_is_on_the_map():
-    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     packages = [path.parent.name for path in SOURCES.glob("*/__init__.py")]
     packages += [f"siggpde_paper/{path.parent.name}" for path in PAPER.glob("*/__init__.py")]
     assert [name for name in packages if f"`{name}/`" not in text] == []

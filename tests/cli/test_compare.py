@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.cli_data import LONG, long_table, refuse, run, succeed, write
+from helpers.cli_data import LONG, figures, long_table, refuse, run, succeed, write
 from siggpde_paper.compare import METHODS, ours
 from siggpde_paper.compare.methods import Method
 
@@ -46,11 +46,7 @@ def test_folds_without_peers(table: Path, tmp_path: Path):
     values = [split["nlpp"] for split in siggpde["splits"]]
     assert siggpde["mean"]["nlpp"] == pytest.approx(np.mean(values))
     assert siggpde["standard_error"]["nlpp"] == pytest.approx(np.std(values, ddof=1) / 3**0.5)
-    assert run("compare", table, *KINDS, "--output", output).exit_code == 2  # it exists
-
-
-@pytest.mark.usefixtures("without_peers")
-def test_the_table_has_methods_figures_and_seconds(table: Path):
+    refuse(2, "", "compare", table, *KINDS, "--output", output)  # it exists
     splits = ["--folds", "2", "--repeats", "2", "--max-train", "8", "--max-test", "5"]
     shown = run("compare", table, *KINDS, *splits).stdout
     for words in ("siggpde", "constant", "accuracy", "NLPP", "Brier", "ECE", "fit s", "predict s", "±"):
@@ -61,8 +57,7 @@ def test_the_table_has_methods_figures_and_seconds(table: Path):
 @pytest.mark.usefixtures("without_peers")
 def test_numbers_are_compared_on_a_file_of_their_own(table: Path, tmp_path: Path):
     test = write(long_table(12, seed=1), tmp_path / "test.csv")
-    result = succeed("compare", table, "--target", "size", *LONG, "--test", test, "--json")
-    results = json.loads(result.stdout)
+    results = figures("compare", table, "--target", "size", *LONG, "--test", test)
     assert results["task"] == "regression" and results["splits"] == [{"train": 30, "test": 12, "seed": 0}]
     assert {"rmse", "mae", "nlpd", "coverage", "cpu_fit", "cpu_predict"} <= set(results["methods"][0]["mean"])
     shown = run("compare", table, "--target", "size", *LONG, "--test", test).stdout
@@ -73,8 +68,7 @@ def test_numbers_are_compared_on_a_file_of_their_own(table: Path, tmp_path: Path
 @pytest.mark.slow
 def test_a_peer_on_short_series(table: Path):
     pytest.importorskip("aeon", reason="MiniRocket is aeon's")
-    result = succeed("compare", table, *KINDS, "--methods", "siggpde,minirocket", "--folds", "2", "--json")
-    results = json.loads(result.stdout)
+    results = figures("compare", table, *KINDS, "--methods", "siggpde,minirocket", "--folds", "2")
     assert [entry["name"] for entry in results["methods"]] == ["siggpde", "minirocket"] and not results["not_installed"]
     assert results["methods"][1]["mean"]["accuracy"] > 0.7
 
@@ -84,8 +78,7 @@ def test_a_peer_that_fails_leaves_the_others(table: Path, monkeypatch: pytest.Mo
         raise ValueError("kernels are longer than the series")
 
     monkeypatch.setitem(METHODS, "minirocket", Method("minirocket", "MiniRocket", fails, None, "numpy"))
-    result = succeed("compare", table, *KINDS, "--methods", "minirocket,constant", "--json")
-    failed, constant = json.loads(result.stdout)["methods"]
+    failed, constant = figures("compare", table, *KINDS, "--methods", "minirocket,constant")["methods"]
     assert failed["failed"] == "kernels are longer than the series" and "mean" in constant
     assert "failed" in run("compare", table, *KINDS, "--methods", "minirocket,constant").stdout
 

@@ -14,34 +14,27 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import siggpde
-from helpers.cli_data import LONG, command, long_table, run, succeed, weights, write
+from helpers.cli_data import LONG, command, long_table, refuse, run, succeed, weights, write
 from helpers.small_estimators import classifier, regressor, rising
-from siggpde.cli import app, options
+from siggpde.cli import options
 from siggpde.io.formats import FORMATS, READ_OPTIONS
-
-runner = CliRunner()
 
 
 def test_help_and_version_are_printed():
     assert "Usage:" in run("--help").stdout  # that of the commands is in test_examples.py
     assert siggpde.__version__ == metadata.version("siggpde")
     assert run("--version").stdout == f"siggpde {siggpde.__version__}\n"
-
-
-@pytest.mark.parametrize("arguments", [["nonsense"], ["info", "--nonsense"]])
-def test_wrong_calls_exit_with_2(arguments: list[str]):
-    assert runner.invoke(app, arguments).exit_code == 2
+    for wrong in (["nonsense"], ["info", "--nonsense"]):
+        refuse(2, "nonsense", *wrong)
 
 
 def test_demo_writes_what_it_prints_over_an_earlier_one_if_asked(tmp_path: Path):
     output = tmp_path / "new" / "folder"
     output.mkdir(parents=True)
     (output / "demo.json").write_text("{}")
-    result = runner.invoke(app, ["demo", "--series", "120", "--output", str(output), "--force"])
-    assert result.exit_code == 0, result.output
+    result = succeed("demo", "--series", "120", "--output", output, "--force")
     assert "PenDigits" in result.stdout and "Gram" in result.stdout
     facts = json.loads((output / "demo.json").read_text())
     assert facts["signature"]["shape"] == [7494, 1 + 3 + 9 + 27 + 81 + 243]
@@ -60,17 +53,11 @@ def test_demo_writes_what_it_prints_over_an_earlier_one_if_asked(tmp_path: Path)
 def test_demo_does_not_overwrite_unasked(tmp_path: Path):
     for name in ("model", "report.md", "demo.json"):
         (tmp_path / name).write_text("{}")
-        refused = runner.invoke(app, ["demo", "--output", str(tmp_path)])
-        assert refused.exit_code == 2
-        assert f"{name} exists; --force" in refused.output
+        refuse(2, f"{name} exists; --force", "demo", "--output", tmp_path)
         assert (tmp_path / name).read_text() == "{}"
         (tmp_path / name).unlink()
-
-
-def test_demo_fails_with_1_when_it_cannot_write(tmp_path: Path):
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("")
-    assert runner.invoke(app, ["demo", "--output", str(in_the_way / "folder")]).exit_code == 1
+    (tmp_path / "file").write_text("")
+    refuse(1, "file", "demo", "--output", tmp_path / "file" / "folder")  # cannot be written
 
 
 def test_the_formats_are_those_of_the_library():
@@ -83,12 +70,9 @@ def test_the_formats_are_those_of_the_library():
 SETTINGS = [*LONG, "--target", "kind", "--members", "1", "--n-features", "20", "--jobs", "1"]
 
 
-LIMIT = 14_000
-
-
 def no_large_files() -> None:
     """Files above 14,000 bytes cannot be written: EFBIG, as ENOSPC where the disk is full."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (14_000, 14_000))
 
 
 @pytest.mark.parametrize("method", ["views", "paper"])
@@ -132,19 +116,14 @@ app(["predict", "model", "data.csv"])
 """
 
 
-def seen(**given: str) -> dict[str, str | None]:
+THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": None}
+
+
+@pytest.mark.parametrize("given", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}, {"KMP_BLOCKTIME": "9"}, {"GOMP_SPINCOUNT": "9"}])
+def test_threads_sleep_while_they_wait_unless_the_user_has_said_something(given: dict[str, str]):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "KMP_", "GOMP_"))}
-    return json.loads(python(SEEN, env=environment | given))
-
-
-def test_threads_sleep_while_they_wait():
-    assert seen() == {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": None}
-
-
-@pytest.mark.parametrize("name", ["OMP_WAIT_POLICY", "KMP_BLOCKTIME", "GOMP_SPINCOUNT"])
-def test_what_the_user_has_set_stays_as_it_is(name):
-    value = "ACTIVE" if name == "OMP_WAIT_POLICY" else "1000"
-    assert {key: value for key, value in seen(**{name: value}).items() if value is not None} == {name: value}
+    expected = dict.fromkeys(THREADS) | given if given else THREADS
+    assert json.loads(python(SEEN, env=environment | given)) == expected
 
 
 SLOW = ("sklearn", "scipy", "pandas", "aeon", "numba", "matplotlib", "gpytorch", "torch._dynamo", "triton")

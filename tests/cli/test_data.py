@@ -47,9 +47,6 @@ def test_ids_of_a_wide_table_stand_beside_its_predictions(model: Path, tmp_path:
         source = io.StringIO(result.stdout) if output is None else tmp_path / output
         table = pl.read_csv(source, schema_overrides=text)
     assert table["id"].to_list() == ["000", "001", "002", "003", "004", "005"]
-
-
-def test_files_without_the_ids_get_numbers(model: Path, tmp_path: Path):
     result = succeed("predict", model, write(wide_table(3).drop("case", "kind"), tmp_path / "new.csv"))
     assert pl.read_csv(io.StringIO(result.stdout))["id"].to_list() == [0, 1, 2]
 

@@ -1,6 +1,5 @@
 """`siggpde drift`: two files of series, read alike, from one source or not."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import LONG, long_table, refuse, run, series_of, succeed, write
+from helpers.cli_data import LONG, figures, long_table, refuse, series_of, succeed, write
 from siggpde import drift
 
 
@@ -17,22 +16,18 @@ def reference(tmp_path: Path) -> Path:
     return write(long_table(30), tmp_path / "reference.csv")
 
 
-def test_the_result_is_that_of_python(reference: Path, tmp_path: Path):
+def test_the_result_is_that_of_python_and_the_table_says_it(reference: Path, tmp_path: Path):
     table = long_table(20, seed=1).with_columns(y=pl.col("y") + 3)
-    result = succeed("drift", reference, write(table, tmp_path / "new.csv"), *LONG, "--json", "--permutations", "200")
-    values = json.loads(result.stdout)
+    values = figures("drift", reference, write(table, tmp_path / "new.csv"), *LONG, "--permutations", "200")
     old, new = series_of(long_table(30)), series_of(table)
     expected = drift(old, new, permutations=200, time_channel=0, channel_names=["day", "x", "y"])
     assert {name: values[name] for name in asdict(expected)} == asdict(expected)
     assert values["p_value"] == pytest.approx(1 / 201) and values["shifted"].startswith("level of y: +")
-
-
-def test_the_table_says_the_same(reference: Path, tmp_path: Path):
     same = write(long_table(30, seed=2).select("y", "day", "who", "x", "kind"), tmp_path / "same.csv")
     shown = succeed("drift", reference, same, *LONG, "--max-series", "20", "--seed", "3")
     for words in ("20 and 20", "p-value", "MMD²", "largest shift"):
         assert words in shown.stdout
-    values = json.loads(run("drift", reference, same, *LONG, "--max-series", "20", "--seed", "3", "--json").stdout)
+    values = figures("drift", reference, same, *LONG, "--max-series", "20", "--seed", "3")
     assert values["p_value"] > 0.05 and f"{values['p_value']:.4g}" in shown.stdout
 
 
@@ -43,8 +38,7 @@ def test_tables_with_one_row_a_series_leave_out_their_labels(tmp_path: Path):
         x = generator.normal(size=(20, 6)).cumsum(axis=1)
         table = pl.DataFrame({f"t{point}": x[:, point] for point in range(6)})
         paths.append(write(table.with_columns(label=pl.Series(range(20))), tmp_path / name))
-    result = succeed("drift", *paths, "--target", "label", "--json")
-    assert json.loads(result.stdout)["p_value"] > 0.05
+    assert figures("drift", *paths, "--target", "label")["p_value"] > 0.05
 
 
 @pytest.mark.parametrize(

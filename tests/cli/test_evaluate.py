@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.cli_data import FAST, LONG, long_table, refuse, run, succeed, write
+from helpers.cli_data import FAST, LONG, figures, long_table, refuse, run, succeed, write
 
 
 def test_classes_are_judged(models: Path, tmp_path: Path):
     output = tmp_path / "figures.json"
-    result = succeed("evaluate", models / "kinds", models / "test.csv", "--json", "--output", output)
-    values = json.loads(result.stdout)
+    values = json.loads(succeed("evaluate", models / "kinds", models / "test.csv", "--json", "--output", output).stdout)
     assert json.loads(output.read_text()) == values
     rows = list(csv.DictReader(io.StringIO(run("predict", models / "kinds", models / "test.csv").stdout)))
     truth = ["[red]", "blue"] * 6
@@ -35,7 +34,7 @@ def test_classes_are_judged(models: Path, tmp_path: Path):
 
 
 def test_numbers_are_judged(models: Path):
-    values = json.loads(run("evaluate", models / "sizes", models / "test.csv", "--json").stdout)
+    values = figures("evaluate", models / "sizes", models / "test.csv")
     assert values["task"] == "regression" and values["n"] == 12 and values["rmse"] >= values["mae"] > 0
     assert list(values["coverage"]) == ["0.5", "0.9", "0.95"]
     shown = run("evaluate", models / "sizes", models / "test.csv").stdout
@@ -51,15 +50,11 @@ def test_labels_that_the_model_has_never_seen(models: Path, tmp_path: Path):
     refuse(1, "no column 'kind' for --target", "evaluate", models / "kinds", bare)
 
 
-def test_words_that_look_like_numbers_are_still_the_words_of_the_fit(tmp_path: Path):
+def test_classes_that_look_like_numbers_and_many_classes(tmp_path: Path):
     train = write(long_table(30, labels=("1", "2", "x")), tmp_path / "train.csv")
     succeed("fit", train, "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST)
     test = write(long_table(9, labels=("1", "2")), tmp_path / "test.csv")
-    result = succeed("evaluate", tmp_path / "m", test, "--json")
-    assert json.loads(result.stdout)["classes"] == ["1", "2", "x"]
-
-
-def test_many_classes_are_shown_by_their_mistakes(tmp_path: Path):
+    assert figures("evaluate", tmp_path / "m", test)["classes"] == ["1", "2", "x"]
     names = tuple(f"a long name of a class, number {number}" for number in range(6))
     path = write(long_table(36, labels=names), tmp_path / "many.csv")
     succeed("fit", path, "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST)

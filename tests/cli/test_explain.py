@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, LONG, refuse, run, succeed, write
+from helpers.cli_data import FAST, LONG, figures, refuse, run, succeed, write
 from siggpde.plots import plot_explanation
 
 
@@ -19,7 +19,7 @@ def wide_terminal(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_what_predictions_rest_on(models: Path):
-    values = json.loads(run("explain", models / "kinds", models / "test.csv", "--top", "3", "--json").stdout)
+    values = figures("explain", models / "kinds", models / "test.csv", "--top", "3")
     assert len(values["words"]) == 3 and values["series"] == 12
     assert {"x", "y"} <= {term["name"] for term in values["channels"]}
     assert sum(term["share"] for term in values["channels"]) == pytest.approx(1)
@@ -34,13 +34,12 @@ def test_what_predictions_rest_on(models: Path):
 
 @pytest.mark.parametrize("model", ["kinds", "sizes"])
 def test_why_one_series_is_predicted_as_it_is(model: str, models: Path):
-    result = succeed("explain", models / model, models / "test.csv", "--number", "5", "--json", "--top", "4")
-    values = json.loads(result.stdout)
+    values = figures("explain", models / model, models / "test.csv", "--number", "5", "--top", "4")
     assert values["series"] == 5 and values["id"] == "w5" and len(values["contributions"]) == 4
     total = values["constant"] + values["rest"] + sum(term["value"] for term in values["contributions"])
     assert total == pytest.approx(values["latent"])
     assert values["constant"] + sum(term["value"] for term in values["views"]) == pytest.approx(values["latent"])
-    row = json.loads(run("predict", models / model, models / "test.csv", "--json").stdout)[5]
+    row = figures("predict", models / model, models / "test.csv")[5]
     assert (values["label"] if model == "kinds" else pytest.approx(values["mean"])) == row["prediction"]
     shown = run("explain", models / model, models / "test.csv", "--number", "5").stdout
     assert "5 (w5)" in shown and values["contributions"][0]["name"] in shown
@@ -54,8 +53,7 @@ def test_why_one_series_is_predicted_as_it_is(model: str, models: Path):
 
 def test_what_would_turn_a_prediction(models: Path):
     arguments = ("explain", models / "kinds", models / "test.csv", "--number", "5", "--counterfactual")
-    result = succeed(*arguments, "--json")
-    values = json.loads(result.stdout)
+    values = figures(*arguments)
     change = values["counterfactual"]
     assert change["valid"] and (change["label"], change["target"]) == (values["label"], values["runner_up"])
     assert f"{change['label']} becomes {change['target']} if" in " ".join(run(*arguments).stdout.split())
@@ -63,7 +61,7 @@ def test_what_would_turn_a_prediction(models: Path):
     refuse(2, "is for classes", "explain", models / "sizes", models / "test.csv", "--number", "5", "--counterfactual")
 
 
-def test_a_picture_of_what_predictions_rest_on(models: Path, tmp_path: Path):
+def test_pictures_of_predictions_and_of_series(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("matplotlib")
     for more in ([], ["--number", "0"]):
         picture = tmp_path / "words.png"
@@ -71,10 +69,6 @@ def test_a_picture_of_what_predictions_rest_on(models: Path, tmp_path: Path):
         assert picture.read_bytes().startswith(b"\x89PNG")
     assert run("explain", models / "kinds", models / "test.csv", "--plot", picture).exit_code == 2
     assert run("explain", models / "kinds", models / "test.csv", "--plot", tmp_path / "words.gif").exit_code == 2
-
-
-def test_the_picture_of_one_series_is_of_the_series(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("matplotlib")
     seen: list[Any] = []
 
     def spy(explained: Any, x: Any, axes: Any, **settings: Any) -> Any:
@@ -94,14 +88,13 @@ def test_the_picture_of_one_series_is_of_the_series(models: Path, tmp_path: Path
 def test_models_without_series(models: Path, tmp_path: Path):
     options = ["--target", "kind", *LONG, *FAST, "--no-keep-series"]
     succeed("fit", models / "train.csv", "--output", tmp_path / "m", *options)
-    overall = json.loads(run("explain", tmp_path / "m", models / "test.csv", "--top", "3", "--json").stdout)
+    overall = figures("explain", tmp_path / "m", models / "test.csv", "--top", "3")
     assert len(overall["words"]) == 3 and sum(term["share"] for term in overall["views"]) == pytest.approx(1)
-    result = succeed("explain", tmp_path / "m", models / "test.csv", "--number", "5", "--json", "--top", "4")
-    values = json.loads(result.stdout)
+    values = figures("explain", tmp_path / "m", models / "test.csv", "--number", "5", "--top", "4")
     total = values["constant"] + values["rest"] + sum(term["value"] for term in values["contributions"])
     assert total == pytest.approx(values["latent"]) and len(values["contributions"]) == 4
     assert values["constant"] + sum(term["value"] for term in values["views"]) == pytest.approx(values["latent"])
-    row = json.loads(run("predict", tmp_path / "m", models / "test.csv", "--json").stdout)[5]
+    row = figures("predict", tmp_path / "m", models / "test.csv")[5]
     assert values["label"] == row["prediction"]
     arguments = ("explain", tmp_path / "m", models / "test.csv", "--number", "5", "--counterfactual", "--json")
     values = json.loads(run(*arguments).stdout)

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 import siggpde
-from helpers.cli_data import FAST, LONG, command, loaded, long_table, run, succeed, weights, write
+from helpers.cli_data import FAST, LONG, command, figures, loaded, long_table, refuse, run, succeed, weights, write
 from siggpde_paper.compare import METHODS, ours
 
 
@@ -27,12 +27,15 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fit(table, output, *more):
-    return run("fit", table, "--output", output, *LONG, *FAST, *more)
+    return succeed("fit", table, "--output", output, *LONG, *FAST, *more)
+
+
+def refuse_fit(code: int, words: str, table, output, *more) -> None:
+    refuse(code, words, "fit", table, "--output", output, *LONG, *FAST, *more)
 
 
 def test_a_fit_says_what_it_did_and_saves_the_model(table: Path, tmp_path: Path):
     result = fit(table, tmp_path / "model", "--target", "kind", "--seed", "3", "--max-points", "0", "--json")
-    assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     assert facts["task"] == "classification" and "\nclassification\n" in result.stderr
     assert facts["series"] == 30 and facts["lengths"] == [8, 8]
@@ -51,7 +54,6 @@ def test_a_fit_says_what_it_did_and_saves_the_model(table: Path, tmp_path: Path)
 
 def test_the_summary_shows_labels_as_they_are(table: Path, tmp_path: Path):
     result = fit(table, tmp_path / "model", "--target", "kind")
-    assert result.exit_code == 0, result.output
     for words in ("[red] (15), blue (15)", "least squares on ±1", "One model, with leave-one-out losses", "3 channels"):
         assert words in result.stdout
     assert str(tmp_path)[:20] in result.stdout
@@ -65,14 +67,12 @@ def test_the_method_of_the_paper(target: str, labels: tuple[str, ...], likelihoo
     path = write(long_table(60, labels=labels), tmp_path / "turns.csv")
     options = ["--target", target, "--method", "paper", "--max-iter", "20"]
     result = fit(path, tmp_path / "model", *options)
-    assert result.exit_code == 0, result.output
     for words in (f", {likelihood}", "paper", "One model, with validation scores", "no base point"):
         assert words in result.stdout
     model = loaded(tmp_path / "model")
     assert (model.method, model.n_features, model.max_iter) == ("paper", 20, 20)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "turns.csv"]
-    shown = run("info", tmp_path / "model", "--json")
-    facts = json.loads(shown.stdout)
+    facts = figures("info", tmp_path / "model")
     assert facts["method"] == "paper" and facts["likelihood"] == likelihood
     assert facts["members"][0]["words"] == 20 and facts["members"][0]["nlpp"] is not None
     for judge in ("evaluate", "explain"):
@@ -86,18 +86,25 @@ def test_channels_are_remembered_by_name_though_none_were_given(table: Path, tmp
     assert loaded(tmp_path / "m").reading_["channels"] == ["x", "y", "size"]
 
 
-def test_numbers_with_fractions_are_a_regression(table: Path, tmp_path: Path):
+def test_the_task_follows_from_targets_and_likelihood(table: Path, tmp_path: Path):
     result = fit(table, tmp_path / "model", "--target", "size", "--json")
-    assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     assert facts["task"] == "regression" and "\nregression\n" in result.stderr
     assert facts["target_mean"] == pytest.approx(1.65, abs=0.2)
     assert facts["likelihood"] == "Gaussian" and facts["members"][0]["nlpp"] < 2
+    path = write(long_table(20, labels=tuple(range(20))), tmp_path / "counts.csv")
+    for words in ("20 different values in 20 series", "--task regression"):
+        refuse_fit(2, words, path, tmp_path / "counts", "--target", "kind")
+    fit(path, tmp_path / "counts", "--target", "kind", "--task", "regression")
+    path = write(long_table(30, labels=("0", "1", "3")), tmp_path / "counts.csv")
+    for likelihood, task in (("auto", "classification"), ("poisson", "regression"), ("softmax", "classification")):
+        method = [] if likelihood == "auto" else ["--method", "paper", "--max-iter", "3"]
+        result = fit(path, tmp_path / likelihood, "--target", "kind", "--likelihood", likelihood, *method, "--json")
+        assert json.loads(result.stdout)["task"] == task
 
 
 def test_a_model_without_training_series(table: Path, tmp_path: Path):
     result = fit(table, tmp_path / "model", "--target", "kind", "--no-keep-series", "--json")
-    assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["contains"] == 0 and not loaded(tmp_path / "model").keep_series
     assert "contains no training series" in (tmp_path / "model" / "README.md").read_text()
     assert "keep_series False" in run("info", tmp_path / "model").stdout
@@ -129,61 +136,31 @@ def test_a_model_without_training_series(table: Path, tmp_path: Path):
     ],
 )
 def test_options_that_cannot_work(more: list[str], code: int, said: str, table: Path, tmp_path: Path):
-    result = fit(table, tmp_path / "model", *more)
-    assert result.exit_code == code, result.output
-    assert said in result.stderr
-    assert "Traceback" not in result.stderr
+    refuse_fit(code, said, table, tmp_path / "model", *more)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_likelihood_for_numbers_makes_integers_numbers(tmp_path: Path):
-    path = write(long_table(30, labels=("0", "1", "3")), tmp_path / "counts.csv")
-    for likelihood, task in (("auto", "classification"), ("poisson", "regression"), ("softmax", "classification")):
-        method = [] if likelihood == "auto" else ["--method", "paper", "--max-iter", "3"]
-        result = fit(path, tmp_path / likelihood, "--target", "kind", "--likelihood", likelihood, *method, "--json")
-        assert result.exit_code == 0, result.output
-        assert json.loads(result.stdout)["task"] == task
-
-
 def test_a_failure_is_one_line_and_with_verbose_the_whole_story(table: Path, tmp_path: Path):
-    quiet = fit(table, tmp_path / "m", "--target", "colour")
+    wrong = ("fit", table, "--output", tmp_path / "m", *LONG, *FAST, "--target", "colour")
+    quiet = run(*wrong)
     assert quiet.stderr.startswith("Error: ") and quiet.stderr.count("\n") == 1
     assert quiet.stdout == ""
-    assert "Traceback" in fit(table, tmp_path / "m", "--target", "colour", "--verbose").stderr
+    assert "Traceback" in run(*wrong, "--verbose").stderr
 
 
-def test_bad_files_are_named(tmp_path: Path):
+def test_bad_data_are_named(tmp_path: Path):
     """What else is said of them is in tests/io."""
-    path = tmp_path / "bad.csv"
+    path, table = tmp_path / "bad.csv", long_table()
     path.write_text(long_table(4).write_csv() + "w9,1,much,2,blue,3\n")
-    result = fit(path, tmp_path / "model", "--target", "kind")
-    assert result.exit_code == 1 and f"{path}: column 'x', row 32: expected a number; got 'much'" in result.stderr
-
-
-def test_one_class_only(tmp_path: Path):
-    path = write(long_table(6, labels=("same",)), tmp_path / "one.csv")
-    result = fit(path, tmp_path / "model", "--target", "kind")
-    assert result.exit_code == 1 and "only one class" in result.stderr
-
-
-def test_gaps_are_fine_but_a_label_that_is_missing_is_not(tmp_path: Path):
-    table = long_table()
-    gaps = table.with_columns(pl.when(pl.int_range(pl.len()) % 7 == 3).then(None).otherwise(pl.col("x")).alias("x"))
-    result = fit(write(gaps, tmp_path / "gaps.csv"), tmp_path / "model", "--target", "kind", "--mask", "--json")
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["settings"]["mask"] is True
+    words = f"{path}: column 'x', row 32: expected a number; got 'much'"
+    refuse_fit(1, words, path, tmp_path / "model", "--target", "kind")
+    write(long_table(6, labels=("same",)), path)
+    refuse_fit(1, "only one class", path, tmp_path / "model", "--target", "kind")
     unlabelled = table.with_columns(pl.when(pl.col("who") == "w3").then(None).otherwise(pl.col("kind")).alias("kind"))
-    result = fit(write(unlabelled, tmp_path / "unlabelled.csv"), tmp_path / "other", "--target", "kind")
-    assert result.exit_code == 1 and "series 'w3' has no label" in result.stderr
-
-
-def test_many_different_integers_are_asked_about(tmp_path: Path):
-    table = long_table(20, labels=tuple(range(20)))
-    path = write(table, tmp_path / "counts.csv")
-    result = fit(path, tmp_path / "model", "--target", "kind")
-    assert result.exit_code == 2
-    assert "20 different values in 20 series" in result.stderr and "--task regression" in result.stderr
-    assert fit(path, tmp_path / "model", "--target", "kind", "--task", "regression").exit_code == 0
+    refuse_fit(1, "series 'w3' has no label", write(unlabelled, path), tmp_path / "other", "--target", "kind")
+    gaps = table.with_columns(pl.when(pl.int_range(pl.len()) % 7 == 3).then(None).otherwise(pl.col("x")).alias("x"))
+    result = fit(write(gaps, path), tmp_path / "model", "--target", "kind", "--mask", "--json")
+    assert json.loads(result.stdout)["settings"]["mask"] is True
 
 
 @pytest.mark.parametrize(
@@ -204,19 +181,14 @@ def test_data_that_is_nowhere_is_a_wrong_call(data: str, said: str, tmp_path: Pa
     assert said in result.stderr.splitlines()[-1] and result.stderr.count("Error") == 1
 
 
-def test_options_of_files_are_not_for_data_sets(tmp_path: Path):
-    result = run("fit", "pendigits", "--target", "y", "--output", tmp_path / "model")
-    assert result.exit_code == 2 and "--target has no meaning for a data set by name" in result.stderr
-
-
 def test_a_model_is_not_replaced_unasked(table: Path, tmp_path: Path):
     model = tmp_path / "model"
-    assert fit(table, model, "--target", "kind").exit_code == 0
+    fit(table, model, "--target", "kind")
     before = weights(model)
-    refused = fit(tmp_path / "not looked at.csv", model)
-    assert refused.exit_code == 2 and str(model) in refused.stderr and "--force" in refused.stderr
+    for words in (str(model), "--force"):
+        refuse_fit(2, words, tmp_path / "not looked at.csv", model)
     assert weights(model) == before
-    assert fit(table, model, "--target", "size", "--force").exit_code == 0
+    fit(table, model, "--target", "size", "--force")
     assert weights(model) != before
 
 
@@ -227,8 +199,7 @@ def test_nothing_is_saved_over_what_is_no_model(force: list[str], table: Path, t
     (folder / "letter.txt").write_text("dear")
     file.write_text("dear")
     for output in (folder, file):
-        result = fit(table, output, "--target", "kind", *force)
-        assert result.exit_code == 2 and str(output) in result.stderr
+        refuse_fit(2, str(output), table, output, "--target", "kind", *force)
     assert (folder / "letter.txt").read_text() == file.read_text() == "dear"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
 
@@ -238,12 +209,9 @@ def test_train_and_test_in_one_file(tmp_path: Path):
     x = generator.normal(size=(40, 1, 6)).cumsum(axis=2)
     y = np.where(x[:, 0, -1] > x[:, 0, 0], "up", "down")
     np.savez(tmp_path / "walks.npz", X_train=x[:30], y_train=y[:30], X_test=x[30:], y_test=y[30:])
-    result = succeed("fit", tmp_path / "walks.npz", "--output", tmp_path / "model", *FAST, "--json")
-    assert json.loads(result.stdout)["series"] == 30
-    judged = run("evaluate", tmp_path / "model", tmp_path / "walks.npz", "--json")
-    assert json.loads(judged.stdout)["n"] == 10
-    judged = run("evaluate", tmp_path / "model", tmp_path / "walks.npz", "--json", "--part", "train")
-    assert json.loads(judged.stdout)["n"] == 30
+    assert figures("fit", tmp_path / "walks.npz", "--output", tmp_path / "model", *FAST)["series"] == 30
+    for part, count in (("test", 10), ("train", 30)):
+        assert figures("evaluate", tmp_path / "model", tmp_path / "walks.npz", "--part", part)["n"] == count
 
 
 SETTINGS = [*LONG, "--target", "kind", "--members", "1", "--n-features", "20", "--jobs", "1"]
@@ -333,15 +301,12 @@ def test_a_config_file_is_under_the_command_line(table: Path, tmp_path: Path):
 def test_wrong_config_files_are_wrong_calls(text: str, said: list[str], table: Path, tmp_path: Path):
     config = tmp_path / "fit.toml"
     config.write_text(text)
-    result = fit(table, tmp_path / "model", "--target", "kind", "--config", config)
+    result = run("fit", table, "--output", tmp_path / "model", *LONG, *FAST, "--target", "kind", "--config", config)
     assert result.exit_code == 2
     flat = "".join(result.output.replace("│", "").split())
     assert all(word.replace(" ", "") in flat for word in said), result.output
     assert not (tmp_path / "model").exists()
-
-
-def test_a_config_file_that_is_not_there(table: Path, tmp_path: Path):
-    assert fit(table, tmp_path / "m", "--config", tmp_path / "none.toml").exit_code == 2
+    refuse_fit(2, "", table, tmp_path / "m", "--config", tmp_path / "none.toml")
 
 
 START = datetime(2024, 1, 2, tzinfo=UTC)  # spans of two days from 1970 begin there
@@ -395,8 +360,8 @@ def test_groups_and_weights_are_no_channels_and_remembered(folder: Path, tmp_pat
 def test_without_groups_series_are_said_to_be_independent(models: Path):
     shown = run("evaluate", models / "kinds", models / "test.csv")
     assert "assume that the series are independent" in shown.stderr
-    figures = json.loads(run("evaluate", models / "kinds", models / "test.csv", "--json").stdout)
-    assert figures["groups"] is None and "independent" in figures["left_out"]
+    values = figures("evaluate", models / "kinds", models / "test.csv")
+    assert values["groups"] is None and "independent" in values["left_out"]
     assert "assume that the series are independent" in (models / "kinds" / "README.md").read_text()
 
 
@@ -408,6 +373,11 @@ def test_spans_of_time(folder: Path, tmp_path: Path):
         assert f"{count} groups" in result.stderr and loaded(model).n_groups_ == count
     assert "--groups-by-time 48h" in run("info", tmp_path / "48h").stdout
     succeed("evaluate", tmp_path / "1d", folder / "test.csv")
+    columns = ["--series", "who", "--target", "kind", "--channels", "x,y", "--groups-by-time", "1d"]
+    refuse(2, "need time stamps", "fit", folder / "train.csv", "--output", tmp_path / "m", *columns)
+    for option in ("--groups", "--target"):
+        words = f"{option} has no meaning for a data set by name"
+        refuse(2, words, "fit", "pendigits", "--output", tmp_path / "m", option, "writer")
 
 
 def test_wide_tables_and_arrays(tmp_path: Path):
@@ -439,16 +409,7 @@ def test_errors(folder: Path, tmp_path: Path, options: list[str], code: int, mes
     table = grouped().with_columns(nothing=pl.lit(0.0))
     path = write(table, tmp_path / "train.csv")
     ignored = ["--ignore", "size,stamp"] if "nothing" in options else ["--ignore", "size,stamp,nothing"]
-    result = run("fit", path, "--output", tmp_path / "m", *COLUMNS[:-2], *ignored, *options, *FAST)
-    assert result.exit_code == code and message in " ".join(result.stderr.split()), result.stderr
-
-
-def test_spans_need_times(folder: Path, tmp_path: Path):
-    columns = ["--series", "who", "--target", "kind", "--channels", "x,y"]
-    result = run("fit", folder / "train.csv", "--output", tmp_path / "m", *columns, "--groups-by-time", "1d")
-    assert result.exit_code == 2 and "need time stamps" in result.stderr
-    result = run("fit", "pendigits", "--output", tmp_path / "m", "--groups", "writer")
-    assert result.exit_code == 2 and "--groups has no meaning for a data set by name" in result.stderr
+    refuse(code, message, "fit", path, "--output", tmp_path / "m", *COLUMNS[:-2], *ignored, *options, *FAST)
 
 
 @pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
@@ -461,8 +422,7 @@ def test_compare_keeps_groups_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     np.savez(tmp_path / "walks.npz", X=x, y=y, person=np.arange(10).repeat(4))
     results = {}
     for name, options in (("series", []), ("groups", ["--groups", "person"])):
-        result = succeed("compare", tmp_path / "walks.npz", *options, "--methods", "siggpde,constant", "--json")
-        results[name] = json.loads(result.stdout)
+        results[name] = figures("compare", tmp_path / "walks.npz", *options, "--methods", "siggpde,constant")
     accuracy = {name: values["methods"][0]["mean"]["accuracy"] for name, values in results.items()}
     assert accuracy["series"] > 0.95 and accuracy["groups"] < 0.8
     assert results["groups"]["groups"] == 10 and results["series"]["groups"] is None

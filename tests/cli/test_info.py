@@ -3,18 +3,12 @@
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
-
 import siggpde
-from helpers.cli_data import refuse, run, start
-from siggpde.cli import app
-
-runner = CliRunner()
+from helpers.cli_data import figures, refuse, run, start, succeed
 
 
 def test_info_lists_versions_and_backends():
-    result = runner.invoke(app, ["info"])
-    assert result.exit_code == 0
+    result = succeed("info")
     for word in ("python", "torch", "numpy", "threads", "SIMD", "native", "reference", "triton"):
         assert word in result.stdout
 
@@ -33,21 +27,18 @@ def test_info_as_json_from_the_shell():
     assert (values["simd"] is None) == (not values["backends"]["native"]["available"])
 
 
-def test_info_says_why_there_is_no_native_core():
+def test_info_says_why_there_is_no_native_core_and_uses_the_instruction_set_asked_for():
     result = start("info", "--json", SIGGPDE_BACKEND="reference")
     values = json.loads(result.stdout)
     assert values["backends"]["native"] == {"available": False, "reason": "SIGGPDE_BACKEND=reference"}
     assert values["simd"] is None
     assert "Warning" not in result.stderr
-
-
-def test_info_uses_the_instruction_set_asked_for():
     values = json.loads(start("info", "--json", SIGGPDE_ISA="baseline").stdout)
     assert values["simd"] in (None, "baseline")
 
 
 def test_info_of_a_model(models: Path):
-    values = json.loads(run("info", models / "kinds", "--json").stdout)
+    values = figures("info", models / "kinds")
     assert values["series"] == 40 and values["labels"] == {"[red]": 20, "blue": 20}
     assert values["reading"]["series"] == "who" and values["versions"]["siggpde"] == siggpde.__version__
     assert values["members"][0]["nlpp"] > 0 and values["settings"]["n_features"] == 20

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import LONG, command, loaded, long_table, refuse, run, start, succeed, weights, write
+from helpers.cli_data import LONG, command, loaded, long_table, refuse, start, succeed, weights, write
 from helpers.mutations import damaged_files
 from siggpde.io import read
 
@@ -57,39 +55,29 @@ def part(folder: Path, stopped: str, tmp_path: Path) -> Path:
     return tmp_path / "part"
 
 
-def test_an_interrupted_fit_says_how_to_go_on(folder: Path, stopped: str):
+def test_an_interrupted_fit_says_how_to_go_on_and_ends_with_the_same_model(folder: Path, stopped: str, part: Path):
     last = stopped.splitlines()[-1]
     assert last.startswith(f"interrupted; the checkpoint is in {folder / 'part.checkpoint'}. To go on: siggpde fit ")
     assert last.endswith("--resume") and "Traceback" not in stopped
     assert not (folder / "part").exists()
-
-
-def test_a_resumed_fit_ends_with_the_same_model(folder: Path, part: Path):
     succeed("fit", folder / "data.csv", "--output", part, *PAPER, "--resume")
     assert weights(part) == weights(folder / "whole")
     assert list(part.parent.iterdir()) == [part]
 
 
-def test_other_data_and_other_settings_do_not_go_on(folder: Path, part: Path):
+def test_a_checkpoint_is_continued_by_the_same_fit_only_and_not_thrown_away_unasked(folder: Path, part: Path):
     before = sorted(path.name for path in (part.parent / "part.checkpoint").iterdir())
     for data, more in (("other.csv", []), ("data.csv", ["--seed", "4"])):
-        result = run("fit", folder / data, "--output", part, *PAPER, *more, "--resume")
-        assert result.exit_code == 1 and "made with other series, targets or settings" in result.stderr
+        words = "made with other series, targets or settings"
+        refuse(1, words, "fit", folder / data, "--output", part, *PAPER, *more, "--resume")
     assert sorted(path.name for path in (part.parent / "part.checkpoint").iterdir()) == before
-
-
-def test_a_checkpoint_is_not_thrown_away_unasked(folder: Path, part: Path):
-    result = run("fit", folder / "other.csv", "--output", part, *SETTINGS)
-    assert result.exit_code == 2
-    assert "--resume with that method continues it, --force starts anew" in result.stderr
-    assert run("fit", folder / "other.csv", "--output", part, *SETTINGS, "--resume").exit_code == 2
-    result = succeed("fit", folder / "other.csv", "--output", part, *SETTINGS, "--time-limit", "0.4", "--force")
-    assert list(part.parent.iterdir()) == [part]
-
-
-def test_a_damaged_checkpoint_is_said_to_be_one(folder: Path, part: Path):
     (part.parent / "part.checkpoint" / "member-1.pt").write_bytes(b"nonsense")
     refuse(1, "not a readable checkpoint", "fit", folder / "data.csv", "--output", part, *PAPER, "--resume")
+    words = "--resume with that method continues it, --force starts anew"
+    refuse(2, words, "fit", folder / "other.csv", "--output", part, *SETTINGS)
+    refuse(2, "", "fit", folder / "other.csv", "--output", part, *SETTINGS, "--resume")
+    succeed("fit", folder / "other.csv", "--output", part, *SETTINGS, "--time-limit", "0.4", "--force")
+    assert list(part.parent.iterdir()) == [part]
 
 
 def test_resume_without_a_checkpoint_just_starts(folder: Path, tmp_path: Path):
@@ -97,12 +85,8 @@ def test_resume_without_a_checkpoint_just_starts(folder: Path, tmp_path: Path):
     result = succeed("fit", folder / "data.csv", "--output", model, *PAPER, "--resume")
     assert "to resume from: the fit starts anew" in result.stderr
     assert weights(model) == weights(folder / "whole")
-    assert list(tmp_path.iterdir()) == [model]
-
-
-def test_views_say_that_there_is_nothing_to_go_on_from(folder: Path, tmp_path: Path):
-    model = tmp_path / "model"
-    result = succeed("fit", folder / "data.csv", "--output", model, *SETTINGS, "--time-limit", "0.4", "--resume")
+    settings = [*SETTINGS, "--time-limit", "0.4", "--resume", "--force"]  # of views, which keep none
+    result = succeed("fit", folder / "data.csv", "--output", model, *settings)
     assert result.stderr.count("keeps no checkpoint to resume from") == 1
     assert list(tmp_path.iterdir()) == [model]
 
@@ -152,43 +136,6 @@ def test_killed_at_fifty_moments_and_resumed(method: str, folder: Path, tmp_path
     np.testing.assert_array_equal(loaded(model).predict_proba(X), loaded(whole).predict_proba(X))
     assert contents(model.parent) == ["model", *(f"model/{name}" for name in contents(model))]
     assert len(contents(model)) == 3
-
-
-# A fit whose files have their names a while after they were written.
-SLOW = """
-import os, runpy, time
-replace = os.replace
-os.replace = lambda *names: (time.sleep(0.1), replace(*names))
-runpy.run_module("siggpde", run_name="__main__")
-"""
-
-
-@pytest.mark.slow
-def test_killed_while_saving_over_a_model(folder: Path, tmp_path: Path):
-    model = tmp_path / "model"
-    known = set()
-    for points in (5, 6):
-        succeed("fit", folder / "data.csv", "--output", model, *SETTINGS, "--max-points", points, "--force")
-        known.add(weights(model))
-    assert len(known) == 2
-    generator = random.Random(3)
-    kills, arguments = 0, []
-    for number in range(8):
-        points = (5, 6)[number % 2]
-        arguments = ["fit", folder / "data.csv", "--output", model, *SETTINGS, "--max-points", points, "--force"]
-        fit = [sys.executable, *["-S"] * sys.flags.no_site, "-c", SLOW, *map(str, arguments)]
-        with subprocess.Popen(fit, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            while process.poll() is None and not list(model.glob("*.part")):
-                pass
-            time.sleep(generator.uniform(0, 0.15))
-            process.kill()
-        kills += process.returncode == -signal.SIGKILL
-        loaded(model)
-        manifest = json.loads((model / "model.json").read_text())
-        assert (model / manifest["files"][0]["name"]).read_bytes() in known
-    assert kills >= 4
-    succeed(*arguments)
-    assert len(contents(model)) == 3 and contents(tmp_path) == ["model", *(f"model/{n}" for n in contents(model))]
 
 
 STOPPED = (130, -signal.SIGINT)  # -2: in an import, after which Python ends by the signal; to a shell that is 130 too

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, LONG, long_table, run, series_of, start, succeed, write
+from helpers.cli_data import FAST, LONG, figures, long_table, run, series_of, start, succeed, write
 from siggpde import load
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -41,14 +41,11 @@ def test_predictions_have_a_p_value_and_one_line_for_all_that_are_unlike(name: s
     np.testing.assert_allclose(table["novelty"].to_numpy(), joined, atol=0.1)
 
 
-def test_streams_have_it_and_say_one_line(models: Path, strange: Path, tmp_path: Path):
+def test_streams_have_a_p_value_and_series_that_cannot_be_predicted_none(models: Path, strange: Path, tmp_path: Path):
     printed = pl.read_csv(io.StringIO(run("predict", models / "sizes", strange / "strange.csv").stdout))
     result = succeed("predict", models / "sizes", strange / "strange.parquet", "--output", tmp_path / "out.parquet")
     assert result.stderr.count("unlike") == 1 and UNLIKE in result.stderr, result.output
     assert pl.read_parquet(tmp_path / "out.parquet").equals(printed)
-
-
-def test_series_that_cannot_be_predicted_have_no_p_value(models: Path, strange: Path, tmp_path: Path):
     lost = pl.when(pl.col("who") == "w0").then(None).otherwise(pl.col("x"))
     table = pl.read_csv(strange / "strange.csv").with_columns(x=lost, y=pl.when(pl.col("who") != "w0").then("y"))
     result = run("predict", models / "kinds", write(table, tmp_path / "lost.csv"), "--on-error", "skip")
@@ -58,22 +55,15 @@ def test_series_that_cannot_be_predicted_have_no_p_value(models: Path, strange: 
     assert UNLIKE in result.stderr
 
 
-def test_nothing_is_said_of_series_like_those_of_the_fit(models: Path):
-    for name in ("predict", "evaluate"):
-        assert "unlike" not in run(name, models / "kinds", models / "test.csv").stderr
-
-
 @pytest.mark.parametrize("name", ["kinds", "sizes"])
-def test_evaluate_says_how_many(name: str, models: Path, strange: Path):
+def test_evaluate_says_how_many_and_names_the_series_of_the_fit(name: str, models: Path, strange: Path, tmp_path: Path):
     result = succeed("evaluate", models / name, strange / "strange.csv")
     assert result.stderr.count("unlike") == 1 and UNLIKE in result.stderr
     assert [line.split("│")[2].strip() for line in result.stdout.splitlines() if "unlike all" in line] == ["2"]
-    values = json.loads(run("evaluate", models / name, strange / "strange.csv", "--json").stdout)
+    values = figures("evaluate", models / name, strange / "strange.csv")
     assert values["unlike"] == 2 and values["fitted_to_these"] is False
-
-
-@pytest.mark.parametrize("name", ["kinds", "sizes"])
-def test_evaluate_on_the_series_of_the_fit_says_so(name: str, models: Path, tmp_path: Path):
+    for command in ("predict", "evaluate"):
+        assert "unlike" not in run(command, models / name, models / "test.csv").stderr
     result = run("evaluate", models / name, models / "train.csv", "--json")
     assert json.loads(result.stdout)["fitted_to_these"] is True
     assert "train.csv holds the training series: the figures tell nothing" in result.stderr

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, command, fitted, loaded, long_table, refuse, run, series_of, succeed, write
+from helpers.cli_data import FAST, LONG, command, figures, loaded, long_table, refuse, run, series_of, succeed, write
 from helpers.file_opens import count_opens
 from helpers.pretend_device import DEVICE, pretend_device
 from siggpde.io import predictions as streaming
@@ -35,13 +35,12 @@ def test_classes_are_predicted_with_their_probabilities(models: Path):
 
 
 def test_numbers_are_predicted_with_intervals(models: Path):
-    result = run("predict", models / "sizes", models / "test.csv", "--level", "0.5", "--json")
-    rows = json.loads(result.stdout)
+    rows = figures("predict", models / "sizes", models / "test.csv", "--level", "0.5")
     assert list(rows[0]) == ["id", "prediction", "std", "lower", "upper", "novelty"]
     model = loaded(models / "sizes")
     X = series_of(long_table(12, seed=1))
     np.testing.assert_array_equal([[row["lower"], row["upper"]] for row in rows], model.predict_interval(X, 0.5))
-    wider = json.loads(run("predict", models / "sizes", models / "test.csv", "--json").stdout)
+    wider = figures("predict", models / "sizes", models / "test.csv")
     for wide, row in zip(wider, rows, strict=True):
         assert wide["lower"] < row["lower"] < row["upper"] < wide["upper"]
 
@@ -84,8 +83,8 @@ def test_predictions_in_files(suffix: str, models: Path, tmp_path: Path):
     printed = pl.read_csv(io.StringIO(run("predict", models / "kinds", models / "test.csv").stdout))
     assert reader(output).equals(printed)
     output.write_text("mine")
-    refused = run("predict", models / "kinds", models / "test.csv", "--output", output)
-    assert refused.exit_code == 2 and "--force" in refused.stderr and output.read_text() == "mine"
+    refuse(2, "--force", "predict", models / "kinds", models / "test.csv", "--output", output)
+    assert output.read_text() == "mine"
     succeed("predict", models / "kinds", models / "test.csv", "--output", output, "--force")
     assert reader(output).equals(printed)
     assert list(tmp_path.iterdir()) == [output]
@@ -109,8 +108,7 @@ def test_predictions_in_files(suffix: str, models: Path, tmp_path: Path):
 def test_predictions_that_cannot_be_made(more: list[str], code: int, said: str, models: Path):
     more = [word.format(models=models) for word in more]
     result = run("predict", models / "kinds", models / "test.csv", *more)
-    assert result.exit_code == code and said in result.stderr, result.output
-    assert result.stdout == ""
+    assert result.exit_code == code and said in result.stderr and result.stdout == "", result.output
 
 
 @pytest.mark.parametrize("name", ["predict", "evaluate", "explain"])
@@ -139,22 +137,19 @@ def test_models_that_cannot_be_read(name: str, models: Path, tmp_path: Path):
     refuse(2, "there is no file", name, models / "kinds", tmp_path / "none.csv")
 
 
-def test_a_reader_that_goes_away_is_no_failure_to_talk_about(models: Path):
-    arguments = command("predict", models / "kinds", models / "test.csv")
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b"read 12 series, 2 channels x, y, time day, 8 points\n"
-    assert process.returncode == 1
-
-
-def test_no_colours_where_none_are_wanted(models: Path, monkeypatch: pytest.MonkeyPatch):
+def test_terminals_without_colours_and_readers_that_go_away(models: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b[" in run("info", models / "kinds").stdout
     monkeypatch.setenv("NO_COLOR", "1")
     unwanted = run("info", models / "kinds").stdout
     assert not any(f"\x1b[{code}" in unwanted for code in range(30, 38))
+    arguments = command("predict", models / "kinds", models / "test.csv")
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b"read 12 series, 2 channels x, y, time day, 8 points\n"
+    assert process.returncode == 1
 
 
 def test_predictions_on_another_device(models: Path, tmp_path: Path):
@@ -165,16 +160,14 @@ def test_predictions_on_another_device(models: Path, tmp_path: Path):
     ):
         plain = json.loads(run(*call).stdout)
         with pretend_device() as copied:
-            there = run(*call, "--device", DEVICE)
-        assert there.exit_code == 0, there.output
+            there = succeed(*call, "--device", DEVICE)
         assert copied  # numbers came back from there
         _agree(json.loads(there.stdout), plain)
     stored = tmp_path / "test.parquet"
     pl.read_csv(models / "test.csv").write_parquet(stored)
     with pretend_device():
-        result = run("predict", models / "sizes", stored, "--output", tmp_path / "out.parquet", "--device", DEVICE)
-    assert result.exit_code == 0, result.output
-    plain = json.loads(run("predict", models / "sizes", models / "test.csv", "--json").stdout)
+        succeed("predict", models / "sizes", stored, "--output", tmp_path / "out.parquet", "--device", DEVICE)
+    plain = figures("predict", models / "sizes", models / "test.csv")
     _agree(pl.read_parquet(tmp_path / "out.parquet").to_dicts(), plain)
 
 
@@ -208,10 +201,20 @@ def with_bad_series() -> pl.DataFrame:
     )
 
 
-def test_one_bad_series_stops_the_command_and_is_named(models: Path, tmp_path: Path):
+def test_one_bad_series_stops_the_command_and_is_named_or_left_out(models: Path, tmp_path: Path):
     result = run("predict", models / "kinds", write(with_bad_series(), tmp_path / "a.csv"))
     assert result.exit_code == 1 and result.stdout == ""
     assert result.stderr.splitlines()[-1].startswith("Error: series w4 is infinite (inf) in channel 1 at time point 0")
+    path = write(with_bad_series().filter(pl.col("who") != "w4"), tmp_path / "b.csv")
+    words = "series w9 has time stamps but not a single value"
+    refuse(1, words, "fit", path, "--output", tmp_path / "m", *LONG, "--target", "kind")
+    result = run("predict", models / "kinds", write(with_bad_series(), tmp_path / "a.csv"), "--on-error", "skip")
+    table = pl.read_csv(io.StringIO(result.stdout))
+    without = with_bad_series().filter(~pl.col("who").is_in(["w4", "w9"]))
+    expected = run("predict", models / "kinds", write(without, tmp_path / "b.csv"))
+    assert table.filter(pl.col("error").is_null()).drop("error").equals(pl.read_csv(io.StringIO(expected.stdout)))
+    empty = write(with_bad_series().filter(pl.col("who") == "w9"), tmp_path / "empty.csv")
+    refuse(1, "1 of 1 series could not be predicted", "predict", models / "kinds", empty, "--on-error", "skip")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
@@ -229,30 +232,8 @@ def test_skipped_series_have_a_row_with_the_reason(models: Path, tmp_path: Path,
     assert "series w9 has time stamps but not a single value" in table["error"][9]
 
 
-def test_predictions_of_the_others_are_those_without_bad_series(models: Path, tmp_path: Path):
-    result = run("predict", models / "kinds", write(with_bad_series(), tmp_path / "a.csv"), "--on-error", "skip")
-    table = pl.read_csv(io.StringIO(result.stdout))
-    without = with_bad_series().filter(~pl.col("who").is_in(["w4", "w9"]))
-    expected = run("predict", models / "kinds", write(without, tmp_path / "b.csv"))
-    assert table.filter(pl.col("error").is_null()).drop("error").equals(pl.read_csv(io.StringIO(expected.stdout)))
-
-
-def test_no_prediction_at_all_is_a_failure(models: Path, tmp_path: Path):
-    table = with_bad_series().filter(pl.col("who") == "w9")
-    result = run("predict", models / "kinds", write(table, tmp_path / "a.csv"), "--on-error", "skip")
-    assert result.exit_code == 1 and "1 of 1 series could not be predicted" in result.stderr
-
-
-def test_a_fit_names_a_bad_series_by_its_id(tmp_path: Path):
-    table = with_bad_series().filter(pl.col("who") != "w4")
-    options = ["--series", "who", "--time", "day", "--target", "kind", "--channels", "x,y"]
-    result = run("fit", write(table, tmp_path / "a.csv"), "--output", tmp_path / "m", *options)
-    assert result.exit_code == 1 and "series w9 has time stamps but not a single value" in result.stderr
-
-
 def predictions(*arguments: object) -> pl.DataFrame:
-    result = succeed("predict", *arguments)
-    return pl.read_csv(io.StringIO(result.stdout))
+    return pl.read_csv(io.StringIO(succeed("predict", *arguments).stdout))
 
 
 def test_decisions_of_least_cost(models: Path, tmp_path: Path):
@@ -276,25 +257,23 @@ def test_wrong_costs(models: Path, tmp_path: Path):
         ("true,blue,[red]\nblue,0,1\n[red],much,0\n", "numbers only"),
     ):
         costs.write_text(text)
-        result = run("predict", models / "kinds", models / "test.csv", "--costs", costs)
-        assert result.exit_code == 1 and words in " ".join(result.stderr.split())
-    assert run("predict", models / "kinds", models / "test.csv", "--costs", tmp_path / "none.csv").exit_code == 2
-    result = run("predict", models / "sizes", models / "test.csv", "--reject-cost", "1")
-    assert result.exit_code == 2 and "predicts numbers" in " ".join(result.stderr.split())
+        refuse(1, words, "predict", models / "kinds", models / "test.csv", "--costs", costs)
+    refuse(2, "none.csv", "predict", models / "kinds", models / "test.csv", "--costs", tmp_path / "none.csv")
+    refuse(2, "predicts numbers", "predict", models / "sizes", models / "test.csv", "--reject-cost", "1")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = fitted(tmp_path_factory.mktemp("models"))
+def folder(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The models and their data, in a table that can be streamed too."""
+    folder = tmp_path_factory.mktemp("models") / "all"
+    shutil.copytree(models, folder)
     long_table(12, seed=1).write_parquet(folder / "test.parquet")
     return folder
 
 
 def whole(folder: Path, model: str, *arguments: Any) -> pl.DataFrame:
     """Predictions by way of a .csv file, which is read as a whole."""
-    output = folder / f"{model}-whole.csv"
-    succeed("predict", folder / model, folder / "test.csv", "--output", output, "--force", *arguments)
-    return pl.read_csv(output)
+    return predictions(folder / model, folder / "test.csv", *arguments)
 
 
 @pytest.mark.parametrize("model", ["kinds", "sizes"])
@@ -329,8 +308,8 @@ def test_an_interruption_says_how_to_go_on(folder: Path, tmp_path: Path, monkeyp
     assert result.exit_code == 130
     assert f"finished blocks are in {output}.parts. To go on: siggpde" in result.stderr
     assert result.stderr.rstrip().endswith("--resume")
-    again = run(*arguments)
-    assert again.exit_code == 2 and "--resume" in again.stderr and "--force" in again.stderr
+    for words in ("--resume", "--force"):
+        refuse(2, words, *arguments)
     succeed(*arguments, "--resume")
     assert pl.read_parquet(output).equals(whole(folder, "kinds"))
     assert not BlockFolder.of(output).folder.exists()
@@ -339,8 +318,8 @@ def test_an_interruption_says_how_to_go_on(folder: Path, tmp_path: Path, monkeyp
 @pytest.mark.parametrize("output", [(), ("--output", "out.csv"), ("--output", "out.parquet", "--json")])
 def test_resume_is_for_parquet(folder: Path, tmp_path: Path, output: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    result = run("predict", folder / "kinds", folder / "test.parquet", *output, "--resume")
-    assert result.exit_code == 2 and "--resume is for predictions that go to a .parquet file" in result.stderr
+    words = "--resume is for predictions that go to a .parquet file"
+    refuse(2, words, "predict", folder / "kinds", folder / "test.parquet", *output, "--resume")
 
 
 def test_what_cannot_be_streamed_is_written_to_parquet_too(folder: Path, tmp_path: Path):
@@ -348,16 +327,11 @@ def test_what_cannot_be_streamed_is_written_to_parquet_too(folder: Path, tmp_pat
         output = tmp_path / f"{data.suffix[1:]}.parquet"
         succeed("predict", folder / "kinds", data, "--output", output)
         assert pl.read_parquet(output).equals(whole(folder, "kinds"))
-    refused = run("predict", folder / "kinds", folder / "test.csv", "--output", tmp_path / "o.parquet", "--resume")
-    assert refused.exit_code == 2 and "no .npy or .parquet file" in refused.stderr
-
-
-def test_the_layout_is_checked(folder: Path, tmp_path: Path):
-    np.save(tmp_path / "x.npy", np.zeros((3, 5, 4)))
-    refuse(1, "has 5 channels", "predict", folder / "kinds", tmp_path / "x.npy", "--output", tmp_path / "out.parquet")
-    np.save(tmp_path / "y.npy", np.zeros((3, 3, 4)))
-    result = run("predict", folder / "kinds", tmp_path / "y.npy", "--output", tmp_path / "out.parquet")
-    assert result.exit_code == 1 and "give the --time of the fit" in result.stderr
+    output = ("--output", tmp_path / "o.parquet")
+    refuse(2, "no .npy or .parquet file", "predict", folder / "kinds", folder / "test.csv", *output, "--resume")
+    for channels, words in ((5, "has 5 channels"), (3, "give the --time of the fit")):
+        np.save(tmp_path / "x.npy", np.zeros((3, channels, 4)))
+        refuse(1, words, "predict", folder / "kinds", tmp_path / "x.npy", *output)
 
 
 def test_from_array_to_table(tmp_path: Path):

@@ -109,7 +109,7 @@ def test_fitted_or_not(kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_parameters(kind: str):
+def test_parameters_are_only_stored(kind: str):
     mine = estimator(kind, random_state=3, channel_names=["a"])
     parameters, copied = mine.get_params(), cast(Any, clone(mine))
     assert type(mine)(**parameters).get_params() == parameters == copied.get_params()
@@ -120,10 +120,6 @@ def test_parameters(kind: str):
     shown = repr(mine)
     assert shown.startswith(type(mine).__name__) and "n_features=7" in shown and "verbose" not in shown
     assert is_classifier(mine) == (kind == "classifier") and is_regressor(mine) == (kind == "regressor")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_constructor_only_stores(kind: str):
     wrong: dict[str, Any] = {"n_features": -1, "likelihood": object(), "transforms": 3, "checkpoint": 5}
     mine = estimator(kind, **wrong)
     assert all(getattr(mine, name) is value for name, value in wrong.items())
@@ -150,9 +146,6 @@ def test_grid_search_cross_validation_and_pipelines():
     piped = make_pipeline(FunctionTransformer(np.negative), classifier()).fit(X, y)
     assert np.array_equal(piped.predict_proba(X), classifier().fit(-X, y).predict_proba(-X))
     assert piped.score(X, y) > 0.8
-
-
-def test_series_of_unequal_lengths_in_cross_validation():
     X, y = rising(30)
     ragged = [series[:, : 6 + i % 7] for i, series in enumerate(X)]
     assert cross_val_score(classifier(), ragged, y, cv=3).mean() > 0.7

@@ -88,13 +88,16 @@ def test_gaps_time_stamps_unequal_lengths_and_masks():
         assert np.array_equal(model.counterfactual(padded).series[:, : x.shape[1]], actual.series, equal_nan=True)
 
 
-def test_long_series_are_changed_in_their_own_points():
+def test_long_series_are_changed_in_their_own_points_and_spectrograms_not():
     random, y = np.random.default_rng(0), np.arange(30) % 2
     long = (2.0 * y[:, None, None] - 1) * np.linspace(0, 2, 120) + 0.2 * random.normal(size=(30, 1, 120))
     model = classifier(max_points=20).fit(long, y)
     actual = model.counterfactual(long[0])
     check(model, actual, long[0])
     assert actual.valid and actual.series.shape == (1, 120)
+    X = np.random.default_rng(0).normal(size=(12, 1, 200))
+    model = classifier(spectrogram={"rate": 100, "nfft": 20, "overlap": 10}).fit(X, np.arange(12) % 2)
+    assert_refused("spectrograms, which cannot be turned back", model.counterfactual, X[0])
 
 
 def test_models_without_series_need_donors():
@@ -108,16 +111,20 @@ def test_models_without_series_need_donors():
         check(model, actual, X[0])
 
 
-def test_what_cannot_be_turned_is_not_claimed():
+def test_what_cannot_be_turned_is_not_claimed(fitted):
     X, y = rising(24, noise=0.2)
     model = classifier().fit(X, y)
     like_the_first = X[model.predict(X) == model.predict(X[:1])[0]]
     actual = model.counterfactual(X[0], donors=like_the_first[1:4])
     check(model, actual, X[0])
     assert not actual.valid and "no change of a stretch was found that makes it" in str(actual)
+    x = bumps(2, seed=1)[0][0]
+    actual = fitted.counterfactual(x, donors=x[None])
+    assert not actual.valid and actual.channels == () and np.array_equal(actual.series, x)
+    assert str(actual) == "no change of a stretch was found that makes it bump, or nearer to it"
 
 
-def test_numbers_reach_an_interval_or_a_limit():
+def test_numbers_reach_an_interval_or_a_limit_or_neither():
     X, y = rising(40, classes=5, noise=0.2)
     model = regressor().fit(X, 10.0 * y)
     now = model.predict(X[:1])[0]
@@ -128,6 +135,15 @@ def test_numbers_reach_an_interval_or_a_limit():
         assert then == pytest.approx(actual.mean_after) and actual.target[0] <= then <= actual.target[1]
         assert "becomes" in str(actual)
     assert_refused("give a target", model.counterfactual, X[0])
+    X, _ = bumps(20)
+    model = SigGPRegressor(views=["linear"], members=1).fit(X, X[:, 1].sum(axis=1))
+    actual = model.counterfactual(X[0], 1e6, donors=X)
+    assert not actual.valid and actual.to_dict()["target"] == [1e6, None]
+    assert f"{actual.mean_before:.4g} before, {actual.mean_after:.4g} after" in str(actual)
+    json.dumps(actual.to_dict(), allow_nan=False)
+    assert "makes it at least 1e+06; the best" in str(actual)
+    reached = model.counterfactual(X[1], float(model.predict(X[1:2])[0]) - 1)
+    assert reached.valid and f"the target is at most {reached.target[1]:.4g}" in str(reached)
 
 
 @pytest.mark.parametrize(
@@ -146,31 +162,6 @@ def test_numbers_reach_an_interval_or_a_limit():
 @pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 def test_what_does_not_fit_is_refused(fitted, x, settings, message):
     assert_refused(message, fitted.counterfactual, x, **settings)
-
-
-def test_donors_that_change_nothing_are_told(fitted):
-    x = bumps(2, seed=1)[0][0]
-    actual = fitted.counterfactual(x, donors=x[None])
-    assert not actual.valid and actual.channels == () and np.array_equal(actual.series, x)
-    assert str(actual) == "no change of a stretch was found that makes it bump, or nearer to it"
-
-
-def test_numbers_out_of_reach_and_open_ends_are_told():
-    X, _ = bumps(20)
-    model = SigGPRegressor(views=["linear"], members=1).fit(X, X[:, 1].sum(axis=1))
-    actual = model.counterfactual(X[0], 1e6, donors=X)
-    assert not actual.valid and actual.to_dict()["target"] == [1e6, None]
-    assert f"{actual.mean_before:.4g} before, {actual.mean_after:.4g} after" in str(actual)
-    json.dumps(actual.to_dict(), allow_nan=False)
-    assert "makes it at least 1e+06; the best" in str(actual)
-    reached = model.counterfactual(X[1], float(model.predict(X[1:2])[0]) - 1)
-    assert reached.valid and f"the target is at most {reached.target[1]:.4g}" in str(reached)
-
-
-def test_spectrograms_cannot_be_turned_back():
-    X = np.random.default_rng(0).normal(size=(12, 1, 200))
-    model = classifier(spectrogram={"rate": 100, "nfft": 20, "overlap": 10}).fit(X, np.arange(12) % 2)
-    assert_refused("spectrograms, which cannot be turned back", model.counterfactual, X[0])
 
 
 @pytest.mark.slow

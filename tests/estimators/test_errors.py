@@ -57,50 +57,35 @@ def test_bad_series(kind: str, series: Any, match: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_series_and_one_series(kind: str):
+def test_no_series_one_series_and_other_channels(kind: str):
     assert_refused("y is empty", estimator(kind).fit, [], [])
     assert_refused(r"only one class|one series is not enough", estimator(kind).fit, X[:1], Y[:1])
     assert_refused("X is empty: there are no series", estimator(kind).fit(X, Y).predict, [])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_other_channels_at_predict(kind: str):
     fitted, _ = known(kind)
     for other, count in ((WIDE[:, :1], 1), (WIDE[:, 0], 1), (np.repeat(WIDE, 2, axis=1), 4)):
         assert_refused(f"have {count} channels, but those of fit had 2", fitted.predict, other)
 
 
 @pytest.mark.parametrize(
-    ("labels", "match"),
+    ("kinds", "targets", "match"),
     [
-        (Y * 0, "only one class, 0; a classifier needs two"),
-        (None, "requires y to be passed"),
-        (np.where(Y, np.nan, 1.0), "y is not finite .* for series 1"),
-        (np.array(["a", None] * 8, dtype=object), "missing labels"),
-        (np.linspace(0, 1, 16) + 0.1, "Unknown label type: continuous"),
-        (np.stack([Y, Y], axis=1), "1d array"),
-        (Y[:9], "X has 16 series but y has 9 targets"),
+        (KINDS, None, "requires y to be passed"),
+        (KINDS, np.where(Y, np.nan, 1.0), "y is not finite .* for series 1"),
+        (KINDS, Y[:9], "X has 16 series but y has 9 targets"),
+        (["classifier"], Y * 0, "only one class, 0; a classifier needs two"),
+        (["classifier"], np.array(["a", None] * 8, dtype=object), "missing labels"),
+        (["classifier"], np.linspace(0, 1, 16) + 0.1, "Unknown label type: continuous"),
+        (["classifier"], np.stack([Y, Y], axis=1), "1d array"),
+        (["regressor"], np.where(Y, np.inf, 1.0), "y is not finite .* for series 1"),
+        (["regressor"], np.array(["a", "b"] * 8), "y must be numbers for a regression"),
+        (["regressor"], Y + 1j, "[cC]omplex"),
+        (["regressor"], np.where(Y, 1e200, 1.0), r"y is 1e\+200 for series 1, beyond what can be squared; give y in"),
+        (["regressor"], np.full(16, 1e-200), "other units"),
     ],
 )
-def test_bad_labels(labels: Any, match: str):
-    assert_refused(match, classifier().fit, X, labels)
-
-
-@pytest.mark.parametrize(
-    ("targets", "match"),
-    [
-        (None, "requires y to be passed"),
-        (np.where(Y, np.nan, 1.0), "y is not finite .* for series 1"),
-        (np.where(Y, np.inf, 1.0), "y is not finite .* for series 1"),
-        (np.array(["a", "b"] * 8), "y must be numbers for a regression"),
-        (Y + 1j, "[cC]omplex"),
-        (np.where(Y, 1e200, 1.0), r"y is 1e\+200 for series 1, beyond what can be squared; give y in other units"),
-        (np.full(16, 1e-200), "other units"),
-        (Y[:9], "X has 16 series but y has 9 targets"),
-    ],
-)
-def test_bad_targets(targets: Any, match: str):
-    assert_refused(match, regressor().fit, X, targets)
+def test_bad_targets(kinds: list[str], targets: Any, match: str):
+    for kind in kinds:
+        assert_refused(match, estimator(kind).fit, X, targets)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +140,36 @@ def test_bad_class_weights(weight: Any, match: str):
     assert_refused(match, classifier(class_weight=weight).fit, X, Y)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("groups", np.arange(23), r"groups must have shape \(24,\), one a series; got \(23,\)"),
+        ("groups", np.zeros((24, 2)), r"groups must have shape \(24,\), one a series; got \(24, 2\)"),
+        ("groups", np.r_[np.nan, np.arange(23)], r"groups is missing \(None or NaN\) for series 0"),
+        ("groups", ["a"] * 5 + [None] + ["b"] * 18, r"groups is missing \(None or NaN\) for series 5"),
+        ("groups", ["only"] * 24, "all series are of one group, 'only': .* give no groups, or series of two or more"),
+        ("sample_weight", np.ones(23), r"sample_weight must have shape \(24,\), one a series; got \(23,\)"),
+        ("sample_weight", np.ones((24, 1)), r"sample_weight must have shape \(24,\), one a series; got \(24, 1\)"),
+        (
+            "sample_weight",
+            np.r_[1.0, np.nan, np.ones(22)],
+            "is nan for series 1; weights are positive numbers",
+        ),
+        (
+            "sample_weight",
+            np.r_[1.0, 1.0, 0.0, np.ones(21)],
+            "is 0.0 for series 2; .* leave out series",
+        ),
+        ("sample_weight", np.r_[-1.0, np.ones(23)], "sample_weight is -1.0 for series 0"),
+        ("sample_weight", np.zeros(24), "sample_weight is zero for all series; give positive weights, or none"),
+        ("sample_weight", ["heavy"] * 24, "sample_weight must be numbers"),
+    ],
+)
+def test_bad_groups_and_weights(kind: str, name: str, values: Any, message: str):
+    assert_refused(message, estimator(kind).fit, *rising(24), **{name: values})
+
+
 def test_likelihoods_for_other_targets():
     with pytest.raises(ValueError, match="'bernoulli' is for two classes, y has 4; take 'softmax'"):
         classifier(likelihood="bernoulli", method="paper").fit(X, np.arange(16) % 4)
@@ -196,13 +211,10 @@ def test_a_failed_fit_changes_nothing(kind: str, what: str, monkeypatch: pytest.
     elif what == "settings":
         fitted.set_params(n_features=0)
     else:
-        monkeypatch.setattr(views_method if what == "the middle" else type(fitted), *_spoilt(what), fail)
+        place = (views_method, "fit_by_views") if what == "the middle" else (type(fitted), "_set_fitted")
+        monkeypatch.setattr(*place, fail)
     with pytest.raises((ValueError, KeyboardInterrupt), match=match):
         fitted.fit(other, labels)
     monkeypatch.undo()
     assert {k: v for k, v in vars(fitted).items() if k != "n_features"} == facts
     assert np.array_equal(outputs(fitted, X), before)
-
-
-def _spoilt(what: str) -> tuple[str]:
-    return ("fit_by_views",) if what == "the middle" else ("_set_fitted",)

@@ -134,15 +134,11 @@ def test_little_time_still_gives_a_model(kind: str):
     assert (np.round(fitted.predict(X)) == y).mean() > 0.7
 
 
-def halves() -> tuple[np.ndarray, np.ndarray]:
-    return rising(160, noise=4.0)
-
-
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
 @pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 def test_partial_fit_is_what_all_the_series_would_give(kind: str):
     """The features and the noise are those of the first half; the posterior in them is exact."""
-    X, y = halves()
+    X, y = rising(160, noise=4.0)
     targets = y if kind == "classifier" else X[:, 0, -1] + np.random.default_rng(0).normal(size=160)
     unseen, labels = rising(200, noise=4.0, seed=1)
     truth = labels if kind == "classifier" else unseen[:, 0, -1]
@@ -160,6 +156,10 @@ def test_partial_fit_is_what_all_the_series_would_give(kind: str):
     assert parts.summary_ == whole.summary_ if kind == "classifier" else True
     if kind == "regressor":
         assert parts.summary_ == pytest.approx(whole.summary_)
+    X, y = rising(24)
+    more = {"classes": [0, 1]} if kind == "classifier" else {}
+    first = estimator(kind).partial_fit(X, y, **more)
+    assert np.array_equal(first.predict(X), estimator(kind).fit(X, y).predict(X))
 
 
 def test_new_series_count_what_those_of_their_class_did():
@@ -177,14 +177,6 @@ def test_new_series_count_what_those_of_their_class_did():
     np.testing.assert_allclose(*actual, rtol=1e-9)  # what counts is how classes compare
     shifted, plain = (fitted[w].partial_fit(new, labels).predict_proba(new)[:, 1].mean() for w in ("balanced", None))
     assert shifted > plain + 0.05
-
-
-@pytest.mark.parametrize("kind", ["classifier", "regressor"])
-def test_the_first_partial_fit_is_fit(kind: str):
-    X, y = rising(24)
-    more = {"classes": [0, 1]} if kind == "classifier" else {}
-    first = estimator(kind).partial_fit(X, y, **more)
-    assert np.array_equal(first.predict(X), estimator(kind).fit(X, y).predict(X))
 
 
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])

@@ -59,30 +59,17 @@ def run(code: str, *arguments: Any) -> tuple[dict[str, Any], str]:
     return json.loads(done.stdout), done.stderr
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("large") / "model"
-
-
-@pytest.fixture(scope="module")
-def large(folder: Path) -> tuple[dict[str, Any], str]:
-    """A fit of 30,000 series with a budget that not all members are within."""
-    return run(_FIT, folder, 30_000, 6.0)
-
-
 @pytest.mark.slow
-def test_a_large_fit_says_what_it_leaves_out_and_stays_within_memory(large: tuple[dict[str, Any], str]):
-    """The rows of all series against the landmarks would be 72 MB a kernel, of which there are 20."""
-    facts, log = large
+def test_a_large_fit_and_its_predictions_stay_within_memory_and_say_what_is_left_out(tmp_path: Path):
+    """Of 30,000 series, with a budget that not all members are within.
+
+    The rows of all series against the landmarks would be 72 MB a kernel, of which there are 20.
+    """
+    facts, log = run(_FIT, tmp_path / "model", 30_000, 6.0)
     assert facts["landmarks"] == 300 and "300 of 30000 series are landmarks" in log
     assert "of 30000 series the rows of members would take longer than the budget of 6 s" in log
     assert f"left out for {facts['members'][0]} (loss" in log
     assert facts["accuracy"] > 0.6
     assert facts["grown"] < 300  # MB
-
-
-@pytest.mark.slow
-def test_memory_of_predictions_does_not_grow_with_the_file(large: tuple[dict[str, Any], str], folder: Path):
-    few, _ = run(_STREAM, folder, 8192)
-    many, _ = run(_STREAM, folder, 131_072)
+    few, many = (run(_STREAM, tmp_path / "model", count)[0] for count in (8192, 131_072))
     assert many["grown"] < few["grown"] + 60  # MB: probabilities and series of all would be 15 more

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import siggpde
+from helpers.small_estimators import reloaded
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.committee.novelty import NoveltyWarning
 
@@ -39,18 +39,14 @@ def test_far_series_are_named_and_not_believed(fitted: SigGPClassifier):
     np.testing.assert_allclose(chances, [[1 / 3, 2 / 3]] * 8, atol=1e-3)
 
 
-def test_log_likelihoods_are_those_of_the_probabilities(fitted: SigGPClassifier):
+def test_log_likelihoods_saved_models_and_classes(fitted: SigGPClassifier, tmp_path):
     series, labels = np.concatenate([NEW, FAR]), np.array(["up", "flat"] * 8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoveltyWarning)
         chances = fitted.predict_proba(series)
     of_truth = chances[np.arange(16), np.searchsorted(fitted.classes_, labels)]
     np.testing.assert_allclose(fitted.log_likelihood(series, labels), np.log(of_truth), atol=1e-6)
-
-
-def test_saved_and_by_class(fitted: SigGPClassifier, tmp_path):
-    fitted.save(tmp_path / "model")
-    again = siggpde.load(tmp_path / "model")
+    again = reloaded(fitted, tmp_path / "model")
     np.testing.assert_array_equal(again.novelty(NEW), fitted.novelty(NEW))
     by_class = fitted.novelty(NEW, by_class=True)
     assert by_class.shape == (8, 2) and np.isfinite(by_class).all()

@@ -11,7 +11,7 @@ import torch
 import siggpde
 from helpers.factorisations import Factorisations
 from helpers.refusals import assert_refused
-from helpers.small_estimators import outputs, rising, walks
+from helpers.small_estimators import outputs, reloaded, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.datasets import load_pendigits
 from siggpde.distributed.ranks import Ranks
@@ -137,8 +137,7 @@ def test_other_likelihoods(kind: type, tmp_path: Path):
     model = mine.committee_.members[0].model
     assert type(model.likelihood) is kind and (numbers or model.likelihood.class_weight is not None)
     assert np.isfinite(outputs(mine, X)).all() and (numbers or np.allclose(outputs(mine, X).sum(axis=1), 1))
-    mine.save(tmp_path / "model")
-    again: Any = siggpde.load(tmp_path / "model")
+    again = reloaded(mine, tmp_path / "model")
     assert again.method == "paper" and np.array_equal(outputs(again, X), outputs(mine, X))
     card = (tmp_path / "model" / "README.md").read_text()
     assert "paper (SigGPDE as published" in card and "NLPP on validation series" in card
@@ -209,12 +208,16 @@ def test_given_transforms_are_taken_instead():
     assert member.transform.options == PathOptions(lead_lag=True) and member.model.kernel.channels == 3
 
 
-def test_series_of_unequal_lengths_with_gaps():
+def test_gaps_unequal_lengths_and_long_rough_series():
     ragged = [series[:, : 6 + number % 5] for number, series in enumerate(X)]
     ragged[3] = ragged[3].copy()
     ragged[3][0, 2] = np.nan
     mine = classifier(max_iter=3, mask=True).fit(ragged, Y)
     assert np.isfinite(mine.predict_proba(ragged)).all()
+    noise = np.random.default_rng(0).normal(size=(40, 2, 300))
+    noise[::2] *= 8
+    mine = classifier(max_iter=3, n_features=20).fit(noise, np.arange(40) % 2)
+    assert np.isfinite(mine.predict_proba(noise)).all()
 
 
 @pytest.mark.parametrize("length", [8, 1500])
@@ -225,13 +228,6 @@ def test_scales_start_where_the_kernel_is_in_range(length: int):
     largest = float(signature_kernel_diag(paths.values * theta, log=True).max())
     assert largest < 10.1 and len(set(theta.tolist())) == 1
     assert float(theta[0]) == pytest.approx(6**-0.5) if length == 8 else largest > 4
-
-
-def test_long_rough_series_can_be_fitted():
-    noise = np.random.default_rng(0).normal(size=(40, 2, 300))
-    noise[::2] *= 8
-    mine = classifier(max_iter=3, n_features=20).fit(noise, np.arange(40) % 2)
-    assert np.isfinite(mine.predict_proba(noise)).all()
 
 
 @pytest.mark.parametrize(

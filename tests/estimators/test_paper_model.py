@@ -34,12 +34,16 @@ def predicted(model: PaperModel, batch: SeriesBatch) -> Any:
     return model.model.predict(paths.values, lengths=paths.lengths)
 
 
-def test_probabilities_are_those_of_the_model(classifier: PaperModel):
+def test_probabilities_are_those_of_the_model(classifier: PaperModel, regressor: PaperModel):
     actual = classifier.probabilities(NEW)
     torch.testing.assert_close(actual, predicted(classifier, NEW), atol=1e-12, rtol=0)
     assert torch.allclose(actual.sum(dim=1), torch.ones(11).double(), atol=1e-15)
     y = torch.arange(11) % 3
     assert torch.allclose(classifier.log_predictive(NEW, y), actual.gather(1, y[:, None])[:, 0].log(), atol=1e-8)
+    none = BATCH[:0]
+    assert classifier.probabilities(none).shape == (0, 3)
+    assert [part.shape for part in regressor.mean_and_variance(none)] == [(0,), (0,)]
+    assert classifier.log_predictive(none, torch.zeros(0).long()).shape == (0,)
 
 
 def test_moments_and_quantiles_are_those_of_the_model(regressor: PaperModel):
@@ -71,13 +75,6 @@ def test_borders_of_chunks_change_nothing(
         monkeypatch.setattr(module, "_CHUNK", size)
         for one, other in zip(everything(), whole, strict=True):
             assert one.shape == other.shape and torch.allclose(one, other, rtol=1e-12, atol=1e-12)
-
-
-def test_no_series_have_no_predictions(classifier: PaperModel, regressor: PaperModel):
-    none = BATCH[:0]
-    assert classifier.probabilities(none).shape == (0, 3)
-    assert [part.shape for part in regressor.mean_and_variance(none)] == [(0,), (0,)]
-    assert classifier.log_predictive(none, torch.zeros(0).long()).shape == (0,)
 
 
 def test_time_stamps_reach_the_model():

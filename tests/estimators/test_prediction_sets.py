@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import siggpde
 from helpers.refusals import assert_refused
-from helpers.small_estimators import classifier, regressor, rising, walks
+from helpers.small_estimators import classifier, regressor, reloaded, rising, walks
 
 NAMES = np.array(["flat", "up", "very steep"])
 
@@ -19,7 +18,7 @@ def fitted() -> Any:
     return classifier().fit(X, NAMES[y])
 
 
-def test_sets_of_classes(fitted: Any):
+def test_sets_of_classes(fitted: Any, tmp_path: Path):
     X, y = rising(300, 3, seed=1, noise=2.0)
     sets = fitted.predict_set(X)
     assert sets.shape == (300, 3) and sets.dtype == bool
@@ -27,17 +26,10 @@ def test_sets_of_classes(fitted: Any):
     assert 1 <= sets.sum(axis=1).mean() < 3
     assert sets[np.arange(300), fitted.predict_proba(X).argmax(axis=1)].all()
     assert not fitted.predict_set(X, 0.3, allow_empty=True).any(axis=1).all()
-
-
-def test_a_saved_model_has_the_same_sets(fitted: Any, tmp_path: Path):
     X, _ = rising(40, 3, seed=1, noise=2.0)
-    fitted.save(tmp_path / "model")
-    again: Any = siggpde.load(tmp_path / "model")
+    again = reloaded(fitted, tmp_path / "model")
     for settings in ({}, {"allow_empty": True}, {"by_class": True, "level": 0.7}):
         assert np.array_equal(again.predict_set(X, **settings), fitted.predict_set(X, **settings))
-
-
-def test_sets_after_an_update():
     X, y = rising(40, 3, noise=2.0)
     model = classifier().fit(X, y).partial_fit(*rising(20, 3, seed=4, noise=2.0))
     new, truth = rising(200, 3, seed=1, noise=2.0)
@@ -52,15 +44,8 @@ def test_intervals_of_numbers(tmp_path: Path):
     assert ends.shape == (60, 2) and (ends[:, 0] < ends[:, 1]).all()
     assert 0.65 < ((ends[:, 0] <= y[60:]) & (y[60:] <= ends[:, 1])).mean() < 0.95
     np.testing.assert_allclose(model.predict_interval(X, 0.8), model.predict_quantiles(X, [0.1, 0.9]), rtol=1e-9)
-    model.save(tmp_path / "model")
-    again: Any = siggpde.load(tmp_path / "model")
+    again = reloaded(model, tmp_path / "model")
     np.testing.assert_allclose(again.predict_interval(X[60:], 0.8, method="conformal"), ends, rtol=1e-9)
-
-
-def test_models_without_a_record_say_what_to_do():
-    X, y = rising(12)
-    model = classifier(method="paper").fit(X, y)
-    assert_refused("likelihood='auto'", model.predict_set, X)
 
 
 def test_wrong_levels_and_methods(fitted: Any):
@@ -71,6 +56,9 @@ def test_wrong_levels_and_methods(fitted: Any):
     assert_refused("'bayes' or 'conformal', got 'frequentist'", numbers.predict_interval, X, method="frequentist")
     with pytest.raises(ValueError, match="likelihood='auto'"):
         regressor(method="paper").fit(X, [1.0, 2.0, 4.0]).predict_interval(X, method="conformal")
+    X, y = rising(12)
+    model = classifier(method="paper").fit(X, y)
+    assert_refused("likelihood='auto'", model.predict_set, X)
 
 
 def test_decisions_cost_least_on_average(fitted: Any):

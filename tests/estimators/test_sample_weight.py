@@ -13,25 +13,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.Novel
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        (np.ones(23), r"sample_weight must have shape \(24,\), one a series; got \(23,\)"),
-        (np.ones((24, 1)), r"sample_weight must have shape \(24,\), one a series; got \(24, 1\)"),
-        (np.r_[1.0, np.nan, np.ones(22)], "sample_weight is nan for series 1; weights are positive numbers"),
-        (np.r_[1.0, 1.0, 0.0, np.ones(21)], "sample_weight is 0.0 for series 2; .* leave out series that are not to"),
-        (np.r_[-1.0, np.ones(23)], "sample_weight is -1.0 for series 0"),
-        (np.zeros(24), "sample_weight is zero for all series; give positive weights, or none"),
-        (["heavy"] * 24, "sample_weight must be numbers"),
-    ],
-)
-def test_errors(kind: str, weights: Any, message: str):
-    X, y = rising(24)
-    with pytest.raises(ValueError, match=message):
-        estimator(kind).fit(X, y, sample_weight=weights)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_only_proportions_matter(kind: str):
     X, y = rising(24, noise=4.0)
     if kind == "regressor":

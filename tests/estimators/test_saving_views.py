@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import siggpde
-from helpers.small_estimators import estimator, outputs, rising, walks
+from helpers.small_estimators import estimator, outputs, reloaded, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.committee.committee import ViewCommittee
 from siggpde.io.predictions import _digest
@@ -37,8 +37,7 @@ DEFAULTS: dict[str, Any] = {"members": "auto", "transforms": "auto", "n_features
 )
 def test_predictions_are_bitwise_the_same(kind: str, series: Any, settings: dict[str, Any], keep: bool, tmp_path: Path):
     fitted = estimator(kind, **settings, keep_series=keep).fit(series, Y)
-    fitted.save(tmp_path / "m")
-    loaded = siggpde.load(tmp_path / "m")
+    loaded = reloaded(fitted, tmp_path / "m")
     assert isinstance(loaded.committee_, ViewCommittee) and (loaded.committee_.landmarks is not None) == keep
     assert _digest(loaded) == _digest(fitted)  # nothing is computed for it
     assert np.array_equal(outputs(fitted, series), outputs(loaded, series))
@@ -61,20 +60,16 @@ def test_features_of_landmarks_are_bitwise_the_same(views: str):
         assert all(torch.equal(a, b) for name in rows for a, b in zip(rows[name], others[name], strict=True))
 
 
-def test_many_landmarks_have_single_precision_roots_and_pivots(tmp_path: Path):
+def test_landmarks_and_roots_of_many_are_in_single_precision(tmp_path: Path):
     series, labels = rising(620, noise=4.0)
     fitted = SigGPClassifier(views=["linear", "kernel"]).fit(series, labels)
     roots = [member.regression.root.dtype for member in fitted.committee_.members]
     assert set(roots) == {torch.float32}
-    fitted.save(tmp_path / "m")
-    loaded: Any = siggpde.load(tmp_path / "m")
+    loaded = reloaded(fitted, tmp_path / "m")
     blocks = loaded.committee_.blocks
     assert isinstance(blocks, SavedBlocks) and not any(blocks._blocks)  # computed by the first prediction
     assert np.array_equal(outputs(fitted, series[:50]), outputs(loaded, series[:50]))
     assert all(blocks._blocks)
-
-
-def test_landmarks_are_stored_in_single_precision(tmp_path: Path):
     fitted = estimator("classifier", **DEFAULTS).fit(X, Y)
     fitted.save(tmp_path / "m")
     values = read_folder(tmp_path / "m")[0]["committee.landmarks.values"]

@@ -85,14 +85,6 @@ def test_what_are_no_views(views: Any, message: str):
 
 
 @both
-def test_gaps_are_filled_before(kind: str):
-    gappy = X.copy()
-    gappy[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
-    actual = outputs(ESTIMATORS[kind]().fit(gappy, Y), gappy)
-    assert np.isfinite(actual).all()
-
-
-@both
 @pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 def test_lengths_of_one_and_longer_ones_than_in_training(kind: str):
     ragged = [series[:, : 1 + i % 12] for i, series in enumerate(X)]

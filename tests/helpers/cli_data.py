@@ -1,5 +1,6 @@
 """Small files of series, and the command line on them, in this process or in one of its own."""
 
+import json
 import os
 import subprocess
 import sys
@@ -31,10 +32,16 @@ def succeed(*arguments: Any) -> Any:
     return result
 
 
+def figures(*arguments: Any) -> Any:
+    """What a command that must succeed prints as JSON."""
+    return json.loads(succeed(*arguments, "--json").stdout)
+
+
 def refuse(code: int, words: str, *arguments: Any) -> None:
-    """Checks that a command ends with an exit code, and that its message has certain words."""
+    """Checks that a command ends with an exit code, and that its message has certain words and no traceback."""
     result = run(*arguments)
-    assert result.exit_code == code and words in result.stderr, result.output
+    assert result.exit_code == code and words in " ".join(result.stderr.split()), result.output
+    assert "Traceback" not in result.stderr
 
 
 def command(*arguments: Any) -> list[str]:

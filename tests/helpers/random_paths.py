@@ -6,9 +6,6 @@ the largest jump of one that jumps.
 """
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +13,8 @@ import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
+
+from helpers.processes import run
 
 Maker = Callable[[torch.Generator, int, int, float], Tensor]
 
@@ -112,18 +111,7 @@ def batches(
 
 def numbers_from(code: str, **environment: str) -> Any:
     """What a fresh Python process prints, as JSON, with more environment variables."""
-    # Without `site` here, none there: an instrumented build is then found by both in the same way.
-    flags = ["-S"] if sys.flags.no_site else []
-    done = subprocess.run(
-        [sys.executable, *flags, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        env=os.environ | environment,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(run(code, **environment))
 
 
 def paths(n, length, channels, dtype=torch.float64, seed=0, size=2.0):

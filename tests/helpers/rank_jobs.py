@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import torch.distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
+from helpers.interruptions import Interruption, interrupt
 from helpers.small_estimators import estimator, outputs, rising
 from helpers.small_models import labels, series, small_gp, targets
 from siggpde import SigGPClassifier
@@ -21,8 +23,6 @@ from siggpde.committee.regression import Targets
 from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Softmax, StudentT
-from siggpde.gp.model import SignatureGP
-from siggpde.gp.phases import LearnHyperparameters, NadamPhase
 from siggpde.gp.training import Schedule
 from siggpde.series import SeriesBatch
 from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
@@ -46,11 +46,8 @@ def fitted(
     ranks: Ranks, kind: str, likelihood: Likelihood, schedule: Schedule, count: int = 9, **settings: Any
 ) -> dict[str, Any]:
     """What a fit leaves: the model's state, and the records and reasons of its history."""
-    more = {
-        key: settings.pop(key)
-        for key in ("validation", "checkpoint", "checkpoint_every", "resume", "lengths")
-        if key in settings
-    }
+    names = ("validation", "checkpoint", "checkpoint_every", "resume", "lengths")
+    more = {name: settings.pop(name) for name in names if name in settings}
     torch.manual_seed(0)
     model = small_gp(likelihood, count, **settings)
     x, y = data(kind)
@@ -58,10 +55,6 @@ def fitted(
     if "lengths" in more:
         more["lengths"] = more["lengths"][mine]
     history = fit(model, (x[mine], y[mine]), schedule, ranks=ranks, progress=False, **more)
-    return facts_of(model, history)
-
-
-def facts_of(model: SignatureGP, history: Any) -> dict[str, Any]:
     records = [(r.elbo, r.nlpp, r.accuracy, r.amplitude, r.theta) for r in history.records]
     words = [list(word) for word in model.features.words]
     return {"state": dict(model.state_dict()), "records": records, "stopped": history.stopped, "words": words}
@@ -89,30 +82,12 @@ BY_TWO = ("paper", "natural", "exact")
 BROKEN = ("paper", "natural")
 
 
-class Interruption(Exception):
-    pass
-
-
 def interrupted(name: str, ranks: Ranks, state: Path) -> None:
     """Runs a fit up to an iteration of its second phase, with a checkpoint after every one."""
-    kinds: tuple[Any, ...] = (LearnHyperparameters, NadamPhase)
-    kept = [kind.iterate for kind in kinds]
-
-    def stop(self: Any, trainer: Any) -> str | None:
-        if self.name == "hyperparameters" and trainer.iteration == 4:
-            raise Interruption
-        return kept[kinds.index(type(self))](self, trainer)
-
-    for kind in kinds:
-        kind.iterate = stop
-    try:
-        FITS[name](ranks, checkpoint=state, checkpoint_every=0.0)
-        raise AssertionError("the fit was not interrupted")
-    except Interruption:
-        pass
-    finally:
-        for kind, iterate in zip(kinds, kept, strict=True):
-            kind.iterate = iterate
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt(patch, "hyperparameters", 4)
+        with pytest.raises(Interruption):
+            FITS[name](ranks, checkpoint=state, checkpoint_every=0.0)
 
 
 def estimated(ranks: Ranks, *kinds: tuple[str, str]) -> dict[str, Any]:

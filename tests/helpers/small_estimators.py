@@ -1,9 +1,11 @@
 """Estimators that fit in a tenth of a second, and series that are easy to tell apart."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import siggpde
 from siggpde import SigGPClassifier, SigGPRegressor
 
 SMALL: dict[str, Any] = {"n_features": 20, "members": 1, "transforms": {}, "max_iter": 3}
@@ -39,3 +41,9 @@ def outputs(fitted: Any, X: Any) -> np.ndarray:
         return fitted.predict_proba(X)
     mean, spread = fitted.predict(X, return_std=True)
     return np.column_stack([mean, spread, fitted.predict_quantiles(X, [0.1, 0.9])])
+
+
+def reloaded(fitted: Any, folder: Path) -> Any:
+    """The estimator, saved and loaded again."""
+    fitted.save(folder)
+    return siggpde.load(folder)

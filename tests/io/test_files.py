@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from helpers.refusals import assert_refused
 from siggpde.datasets import find_dataset
 from siggpde.io import SeriesData, read, write
 from siggpde.io.formats import WRITE_FORMATS
+from siggpde.io.tables import _MISSING_TEXTS
 
 FEW = settings(max_examples=40, deadline=None)
 
@@ -33,47 +35,31 @@ def there_and_back(data: SeriesData, suffix: str, **options) -> SeriesData:
 
 
 @FEW
-@given(data=series_data())
-def test_npz_keeps_everything(data: SeriesData):
+@given(data=series_data(), named=st.booleans())
+def test_npz_and_parquet_keep_everything_and_csv_all_but_types_of_labels(data: SeriesData, named: bool):
     got = there_and_back(data, ".npz")
     assert_equal(got, data)
     assert got.name == data.name
-
-
-@FEW
-@given(data=series_data(), named=st.booleans())
-def test_parquet_keeps_everything(data: SeriesData, named: bool):
     options = {"series": "series", "target": None if data.y is None else "target"}
     options["time"] = None if data.time_channel is None else "when"
-    if named:
-        options["channels"] = [name for name in data.channel_names if name != "when"]
-    assert_equal(there_and_back(data, ".parquet", **options), data)
-
-
-@FEW
-@given(data=series_data())
-def test_csv_keeps_all_but_types_of_labels(data: SeriesData):
-    options = {"series": "series", "target": None if data.y is None else "target"}
-    options["time"] = None if data.time_channel is None else "when"
+    channels = {"channels": [name for name in data.channel_names if name != "when"]} if named else {}
+    assert_equal(there_and_back(data, ".parquet", **options, **channels), data)
+    words = {str(word).lower() for column in (data.y, data.ids) if column is not None for word in column}
+    if words & {*_MISSING_TEXTS}:  # which are gaps in a table of text
+        return
     got = there_and_back(data, ".csv", **options)
-    assert_equal(SeriesData(got.X, None, None, got.channel_names, got.time_channel), strip(data))
+    assert_equal(replace(got, y=None, ids=None), replace(data, y=None, ids=None, name=got.name))
     for key in ("y", "ids"):
         back, wanted = getattr(got, key), getattr(data, key)
         assert (back is None) == (wanted is None)
         if wanted is None:
             continue
-        if wanted.dtype.kind == "U":  # a word may look like a number or a bool
-            if back.dtype.kind == "U":
-                assert back.tolist() == wanted.tolist()
-            elif back.dtype.kind == "i":
-                assert back.astype(str).tolist() == wanted.tolist()
-            elif back.dtype.kind == "f":
-                np.testing.assert_array_equal(back, wanted.astype(np.float64))
-            else:
-                assert back.tolist() == [word.lower() == "true" for word in wanted]
-        else:
-            assert back.dtype.kind == wanted.dtype.kind
-            np.testing.assert_array_equal(back, wanted)
+        if wanted.dtype.kind == "U" and back.dtype.kind in "if":  # a word may look like a number or a bool
+            back, wanted = (back.astype(str), wanted) if back.dtype.kind == "i" else (back, wanted.astype(np.float64))
+        elif wanted.dtype.kind == "U" and back.dtype.kind == "b":
+            wanted = np.char.lower(wanted) == "true"
+        assert back.dtype.kind == wanted.dtype.kind
+        np.testing.assert_array_equal(back, wanted)
 
 
 @FEW
@@ -102,42 +88,33 @@ def test_labels_that_a_ts_file_cannot_hold(tmp_path: Path, label: str):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_series_without_ids_get_numbers(tmp_path: Path):
+def test_series_without_ids_get_numbers_and_ids_keep_their_zeros(tmp_path: Path):
     write(tmp_path / "a.csv", small(), series="who", target="kind")
     assert (tmp_path / "a.csv").read_text().splitlines()[:2] == ["who,u,v,kind", "0,0.0,3.0,a"]
     data = read(tmp_path / "a.csv", series="who", target="kind")
     assert data.ids is not None and data.ids.tolist() == [0, 1]
-
-
-def test_names_keep_their_zeros(tmp_path: Path):
-    write(tmp_path / "a.csv", small(ids=np.array(["007", "010"]), y=np.array(["01", "02"])))
-    data = read(tmp_path / "a.csv", series="series", target="target")
+    write(tmp_path / "b.csv", small(ids=np.array(["007", "010"]), y=np.array(["01", "02"])))
+    data = read(tmp_path / "b.csv", series="series", target="target")
     assert data.ids is not None and data.ids.tolist() == ["007", "010"]
     assert data.y is not None and data.y.tolist() == ["01", "02"]
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet", ".ts"])
-def test_files_are_replaced_only_by_force(tmp_path: Path, suffix: str):
-    path = tmp_path / f"a{suffix}"
-    path.write_text("precious")
-    assert_refused("force=True", write, path, small(), error=FileExistsError)
-    assert path.read_text() == "precious"
-    write(path, small(), force=True)
-    assert len(read(path, **({"series": "series"} if suffix in (".csv", ".parquet") else {}))) == 2
-
-
-@pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet", ".ts"])
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, suffix: str, monkeypatch):
+def test_files_are_replaced_by_force_and_by_a_whole_file_only(tmp_path: Path, suffix: str, monkeypatch):
     path = tmp_path / f"a{suffix}"
     path.write_text("precious")
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
+    assert_refused("force=True", write, path, small(), error=FileExistsError)
     monkeypatch.setattr(os, "fsync", full)
     assert_refused("No space left", write, path, small(), force=True, error=OSError)
     assert path.read_text() == "precious"
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    monkeypatch.undo()
+    write(path, small(), force=True)
+    assert len(read(path, **({"series": "series"} if suffix in (".csv", ".parquet") else {}))) == 2
 
 
 def test_inputs_are_not_modified(tmp_path: Path):
@@ -212,7 +189,3 @@ def test_published_data(tmp_path: Path, name: str, cases: int, channels: int, sh
         got = read(tmp_path / f"{name}{suffix}", **options)
         assert_equal(got, data, names=suffix != ".ts", ids=False)
         assert got.name == name
-
-
-def strip(data: SeriesData) -> SeriesData:
-    return SeriesData(data.X, None, None, data.channel_names, data.time_channel)

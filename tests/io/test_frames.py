@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import io
 import logging
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import pytest
 
 from helpers.file_opens import count_opens
 from helpers.io_data import save
+from helpers.processes import run
 from helpers.refusals import assert_refused
 from siggpde.io import from_frame, read, stream
 from siggpde.io.formats import FORMATS, READ_OPTIONS, STREAM_OPTIONS, WRITE_FORMATS
@@ -33,16 +32,12 @@ def times_of(column: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize(("zone", "shift"), [(None, 0), ("UTC", 0), ("Asia/Tokyo", -9 * 3600)])
-def test_dates_of_every_unit_and_zone(unit: str, zone: str | None, shift: int):
+def test_dates_and_durations_of_every_unit_and_zone(unit: str, zone: str | None, shift: int):
     column = pd.Series(pd.date_range("2020-01-01 12:00:00", periods=3, freq="2s")).dt.as_unit(unit)  # type: ignore[arg-type]
     if zone is not None:
         column = column.dt.tz_localize(zone)
     assert f"[{unit}" in str(column.dtype)
     np.testing.assert_array_equal(times_of(column), NOON + shift + np.array([0.0, 2.0, 4.0]))
-
-
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_durations_of_every_unit(unit: str):
     column = pd.Series(pd.to_timedelta([0, 90, 3600], unit="s")).dt.as_unit(unit)  # type: ignore[arg-type]
     np.testing.assert_array_equal(times_of(column), [0.0, 90.0, 3600.0])
 
@@ -56,9 +51,7 @@ def test_a_missing_date_is_named(unit: str):
 def test_the_package_gives_its_readers_without_a_second_import(tmp_path: Any):
     np.save(tmp_path / "x.npy", np.zeros((2, 5)))
     code = f"import siggpde; print(siggpde.io.read({str(tmp_path / 'x.npy')!r}))"
-    flags = ["-S"] * sys.flags.no_site
-    done = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "SeriesData('x': 2 series, 1 channels, length 5)\n"
+    assert run(code) == "SeriesData('x': 2 series, 1 channels, length 5)\n"
 
 
 TEXT = "größe,a_0,a_1\nüber,1.5,2\nklein,3.25,-4e2\n"
@@ -91,11 +84,15 @@ def test_letters_that_are_not_utf8_may_come_late(tmp_path: Path):
     assert data.y is not None and data.y[-1] == "é" and len(data) == 20_001
 
 
-def test_targets_with_decimal_commas_are_numbers(tmp_path: Path):
+def test_targets_with_decimal_commas_and_names_that_are_numbers(tmp_path: Path):
     data = read(save(tmp_path, "x_0;x_1;size\n1,5;2;0,25\n3;4,5;7\n", "a.csv"), target="size")
     assert data.y is not None and data.y.tolist() == [0.25, 7.0]
     kinds = read(save(tmp_path, "x_0;x_1;kind\n1,5;2;1,a\n3;4,5;2,b\n", "a.csv"), target="kind")
     assert kinds.y is not None and kinds.y.tolist() == ["1,a", "2,b"]
+    for header in ("0,1,2", "0.0,0.5,1.0"):
+        np.testing.assert_array_equal(read(save(tmp_path, f"{header}\n5,6,8\n", "a.csv")).X, [[[5, 6, 8]]])
+    with pytest.raises(ValueError, match="separator must be one mark, such as ';'; got '::'"):
+        read(save(tmp_path, "a::b\n1::2\n", "a.csv"), separator="::")
 
 
 @pytest.mark.parametrize(
@@ -110,16 +107,6 @@ def test_targets_with_decimal_commas_are_numbers(tmp_path: Path):
 )
 def test_what_is_no_csv_file(tmp_path: Path, content: bytes, message: str):
     assert_refused(rf"a\.csv.*{message}", read, save(tmp_path, content, "a.csv"))
-
-
-def test_names_that_are_numbers_or_times(tmp_path: Path):
-    for header in ("0,1,2", "0.0,0.5,1.0"):
-        np.testing.assert_array_equal(read(save(tmp_path, f"{header}\n5,6,8\n", "a.csv")).X, [[[5, 6, 8]]])
-
-
-def test_separators_are_one_mark(tmp_path: Path):
-    with pytest.raises(ValueError, match="separator must be one mark, such as ';'; got '::'"):
-        read(save(tmp_path, "a::b\n1::2\n", "a.csv"), separator="::")
 
 
 @pytest.mark.parametrize(("function", "options"), [(read, READ_OPTIONS), (stream, STREAM_OPTIONS)])

@@ -54,19 +54,13 @@ def test_bad_series_have_empty_rows_with_the_reason(model: Any, ragged: bool):
         assert set(table.drop("id", "error").row(number)) == {None}
 
 
-def test_without_bad_series_there_is_an_empty_column_of_errors(model: Any):
+def test_types_do_not_depend_on_what_failed_and_failures_are_named(model: Any):
     table = prediction_table(model, SeriesData(X), on_error="skip")
     assert table.drop("error").equals(prediction_table(model, SeriesData(X)))
     assert table["error"].dtype == pl.String and table["error"].null_count() == 16
-
-
-def test_types_do_not_depend_on_what_failed(model: Any):
     nothing = prediction_table(model, SeriesData(np.full_like(X, np.nan)), on_error="skip")
-    assert nothing.schema == prediction_table(model, SeriesData(X), on_error="skip").schema
+    assert nothing.schema == table.schema
     assert nothing["prediction"].null_count() == 16 and nothing["error"].null_count() == 0
-
-
-def test_failing_names_the_series_by_its_id(model: Any):
     with pytest.raises(ValueError, match=r"series w03 is infinite \(inf\) in channel 0 at time point 1"):
         prediction_table(model, SeriesData(damaged(X), ids=IDS))
     with pytest.raises(ValueError, match="on_error must be 'fail' or 'skip'; got 'ignore'"):
@@ -158,7 +152,8 @@ def test_series_of_unequal_lengths(fitted: Any, tmp_path: Path):
 
 def test_a_saved_model_will_do(walker: Any, source: Path):
     walker.save(source.with_name("model"))
-    predict_stream(str(source.with_name("model")), str(source), str(source.with_name("out.parquet")))
+    output = str(source.with_name("out.parquet"))
+    predict_stream(str(source.with_name("model")), str(source), output, resume=True)  # from nothing: it starts
     assert pl.read_parquet(source.with_name("out.parquet")).equals(expected(walker, source))
 
 
@@ -189,11 +184,12 @@ def test_an_interrupted_stream_goes_on(walker: Any, source: Path, blocks: int, m
         starts.append(int(data.ids[0]))
         return prediction_table(fitted, data, *arguments)
 
+    (BlockFolder.of(output).folder / "notes.txt").write_text("mine")
     monkeypatch.setattr(streaming, "prediction_table", noted)
     assert predict_stream(walker, source, output, block=BLOCK, resume=True) == N
     assert starts == [BLOCK * number for number in range(blocks, 3)]
     assert pl.read_parquet(output).equals(expected(walker, source))
-    assert not BlockFolder.of(output).folder.exists()
+    assert [path.name for path in BlockFolder.of(output).folder.iterdir()] == ["notes.txt"]  # only its own are removed
 
 
 @pytest.mark.parametrize("blocks", [0, 2])
@@ -214,12 +210,6 @@ def test_one_warning_counts_the_unlike_series_of_all_blocks(
     assert "unlike" not in table.columns and table["novelty"][[7, BLOCK + 3]].to_list() == [1 / 41, 1 / 41]
 
 
-def test_resume_without_anything_to_go_on_from_starts(walker: Any, source: Path):
-    output = source.with_name("out.parquet")
-    predict_stream(walker, source, output, resume=True)
-    assert pl.read_parquet(output).equals(expected(walker, source))
-
-
 @pytest.mark.parametrize("change", ["model", "file", "level", "block", "facts"])
 def test_other_blocks_are_not_mixed_in(walker: Any, source: Path, change: str, monkeypatch: pytest.MonkeyPatch):
     output = interrupted(walker, source, 1, monkeypatch)
@@ -238,13 +228,6 @@ def test_other_blocks_are_not_mixed_in(walker: Any, source: Path, change: str, m
         predict_stream(walker, source, output, **settings)
     predict_stream(walker, source, output, force=True, **settings)
     assert pl.read_parquet(output).equals(expected(walker, source))
-
-
-def test_only_its_own_files_are_removed(walker: Any, source: Path, monkeypatch: pytest.MonkeyPatch):
-    output = interrupted(walker, source, 1, monkeypatch)
-    (BlockFolder.of(output).folder / "notes.txt").write_text("mine")
-    predict_stream(walker, source, output, block=BLOCK, resume=True)
-    assert [path.name for path in BlockFolder.of(output).folder.iterdir()] == ["notes.txt"]
 
 
 def test_what_is_left_is_logged_where_there_is_no_terminal(

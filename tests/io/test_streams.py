@@ -113,16 +113,13 @@ def test_scattered_series_are_refused(tmp_path: Path, slab: int, monkeypatch: py
         stream(tmp_path / "long.parquet", series="who")
 
 
-def test_blocks_are_of_a_size_that_fits(tmp_path: Path):
+def test_blocks_are_of_a_size_that_fits_and_files_have_an_identity(tmp_path: Path):
     np.save(tmp_path / "x.npy", np.zeros((2, 3, 40), dtype=np.float32))
     assert stream(tmp_path / "x.npy").block_size() == 2**22 // 120 // 1024 * 1024
     (block,) = stream(tmp_path / "x.npy").blocks()
     assert isinstance(block, SeriesData) and block.y is None and block.name == "x"
     np.save(tmp_path / "long.npy", np.zeros((1, 10**6), dtype=np.int8))
     assert stream(tmp_path / "long.npy").block_size() == 1024
-
-
-def test_a_changed_file_is_another(tmp_path: Path):
     path = tmp_path / "x.npy"
     np.save(path, np.zeros((2, 3)))
     before = stream(path).identity

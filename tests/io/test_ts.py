@@ -36,12 +36,6 @@ def test_our_reader_and_aeons_agree(path: Path):
     assert lower.tolist() == theirs.y.tolist() == y.tolist()
 
 
-def test_labels_keep_their_capitals():
-    data = read(AEON / "BasicMotions" / "BasicMotions_TRAIN.ts")
-    assert data.y is not None and sorted(set(data.y.tolist())) == ["Badminton", "Running", "Standing", "Walking"]
-    assert data.name == "BasicMotions" and data.channel_names[5] == "channel 5"
-
-
 @pytest.mark.parametrize("name", ["BasicMotions", "GunPoint", "Covid3Month"])
 @pytest.mark.parametrize("part", ["TRAIN", "TEST"])
 def test_text_files_hold_the_repacked_data(name: str, part: str):
@@ -134,25 +128,19 @@ def test_series_without_labels(tmp_path: Path, line: str, ending: str):
     same(data.X, [np.array([[1, 2], [3, 4]]), np.array([[5], [7]])])
 
 
-def test_neither_labels_nor_a_word_about_them(tmp_path: Path):
+def test_labels_and_a_word_about_them_or_none(tmp_path: Path):
     assert read(save(tmp_path, "@data\n1,2\n3,4\n")).y is None
     assert read(save(tmp_path, "@timeStamps true\n@data\n(1,2):(1,3)\n(2,4):(1,2)\n")).y is None
-
-
-def test_labels_without_a_word_about_them(tmp_path: Path):
     for text in ("@data\n1,2:a\n3,4:b\n", "@timeStamps true\n@dimension 2\n@data\n(1,2):(1,3):a\n(1,4):(1,2):b\n"):
         data = read(save(tmp_path, text))
         assert data.y is not None and data.y.tolist() == ["a", "b"]
 
 
-def test_gaps_and_targets(tmp_path: Path):
+def test_gaps_targets_and_stamps_that_differ(tmp_path: Path):
     data = read(save(tmp_path, "@targetLabel true\n@data\n1,?,NaN:-2.5e1\nnan,4,5:?\n"))
     np.testing.assert_array_equal(data.X, [[[1, np.nan, np.nan]], [[np.nan, 4, 5]]])
     assert data.y is not None
     np.testing.assert_array_equal(data.y, [-25, np.nan])
-
-
-def test_stamps_of_channels_may_differ(tmp_path: Path):
     lines = "(3,1.5),(1,-2):(1,?),(2,1e3):a\n(2020-01-01,1),(2020-01-01 00:00:01.5+00:00,2):(1577836800,5):b\n"
     data = read(save(tmp_path, STAMPED + lines))
     nan = np.nan
@@ -202,11 +190,8 @@ def test_every_truncation_is_found(tmp_path: Path):
         assert_refused(r"file\.ts", read, save(tmp_path, text[:end]))
 
 
-def test_what_aeon_cannot_read_is_explained(tmp_path: Path):
+def test_aeon_need_not_be_there_and_what_it_cannot_read_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert_refused("aeon cannot read it", read, save(tmp_path, HEAD + "1,2:3,4:a\n1,x:3,4:b\n"), reader="aeon")
-
-
-def test_aeon_need_not_be_there(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "aeon", None)
     monkeypatch.setitem(sys.modules, "aeon.datasets", None)
     path = AEON / "GunPoint" / "GunPoint_TRAIN.ts"
@@ -231,13 +216,14 @@ def test_our_reader_and_aeons_agree_on_arff(path: Path):
 
 
 def test_arff_and_ts_of_one_data_set_are_the_same():
-    for name in ("GunPoint", "BasicMotions"):
+    for name, labels in (("GunPoint", "1 2"), ("BasicMotions", "Badminton Running Standing Walking")):
         text, arff = (read(AEON / name / f"{name}_TRAIN.{suffix}") for suffix in ("ts", "arff"))
         same(text.X, arff.X)
         assert text.y is not None and arff.y is not None and text.y.tolist() == arff.y.tolist()
+        assert sorted(map(str, set(text.y.tolist()))) == labels.split() and text.name == name
 
 
-def test_arff_flavours(tmp_path: Path):
+def test_arff_flavours_and_targets(tmp_path: Path):
     data = read(save(tmp_path, ARFF + "1,?,a\n\n% more\n3, 4 ,b\n", "file.arff"))
     np.testing.assert_array_equal(data.X, [[[1, np.nan]], [[3, 4]]])
     assert data.y is not None and data.y.tolist() == ["a", "b"] and data.name == "mine"
@@ -246,9 +232,6 @@ def test_arff_flavours(tmp_path: Path):
         data = read(save(tmp_path, RELATIONAL + rows, "file.arff"))
         same(data.X, np.array([[[1, 2], [3, 4]], [[5, np.nan], [7, np.nan]]]))
         assert data.y is not None and data.y.tolist() == ["a", "b"]
-
-
-def test_arff_targets(tmp_path: Path):
     head = "@relation r\n@attribute a numeric\n@attribute b numeric\n@attribute {} numeric\n@data\n1,2,3\n4,5,6\n"
     target = read(save(tmp_path, head.format("Target"), "file.arff"))
     assert target.y is not None and target.y.tolist() == [3, 6]
