@@ -88,14 +88,6 @@ def test_pictures_of_predictions_and_of_series(models: Path, tmp_path: Path, mon
 def test_models_without_series(models: Path, tmp_path: Path):
     options = ["--target", "kind", *LONG, *FAST, "--no-keep-series"]
     succeed("fit", models / "train.csv", "--output", tmp_path / "m", *options)
-    overall = figures("explain", tmp_path / "m", models / "test.csv", "--top", "3")
-    assert len(overall["words"]) == 3 and sum(term["share"] for term in overall["views"]) == pytest.approx(1)
-    values = figures("explain", tmp_path / "m", models / "test.csv", "--number", "5", "--top", "4")
-    total = values["constant"] + values["rest"] + sum(term["value"] for term in values["contributions"])
-    assert total == pytest.approx(values["latent"]) and len(values["contributions"]) == 4
-    assert values["constant"] + sum(term["value"] for term in values["views"]) == pytest.approx(values["latent"])
-    row = figures("predict", tmp_path / "m", models / "test.csv")[5]
-    assert values["label"] == row["prediction"]
     arguments = ("explain", tmp_path / "m", models / "test.csv", "--number", "5", "--counterfactual", "--json")
     values = json.loads(run(*arguments).stdout)
     change = values["counterfactual"]

@@ -380,21 +380,6 @@ def test_spans_of_time(folder: Path, tmp_path: Path):
         refuse(2, words, "fit", "pendigits", "--output", tmp_path / "m", option, "writer")
 
 
-def test_wide_tables_and_arrays(tmp_path: Path):
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=(12, 1, 6)).cumsum(axis=2)
-    who = np.array(["ann", "bob", "cid"]).repeat(4)
-    y = np.array(["u", "d"] * 6)
-    np.savez(tmp_path / "train.npz", X=x, y=y, person=who)
-    points = {f"t_{i}": x[:, 0, i] for i in range(6)}
-    pl.DataFrame({"person": np.arange(3).repeat(4), "kind": y, **points}).write_csv(tmp_path / "train.csv")
-    for name, options in (("train.npz", []), ("train.csv", ["--target", "kind"])):
-        model = tmp_path / f"{name}-model"
-        succeed("fit", tmp_path / name, "--output", model, *options, "--groups", "person", *FAST)
-        assert loaded(model).n_groups_ == 3 and loaded(model).n_channels_ == 1
-        succeed("predict", model, tmp_path / name)
-
-
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, LONG, figures, long_table, run, series_of, start, succeed, write
+from helpers.cli_data import LONG, figures, long_table, run, series_of, start, succeed, write
 from siggpde import load
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -103,12 +103,3 @@ def test_models_of_earlier_versions_have_none(kind: str, tmp_path: Path):
         assert len(table) == len(X) and "novelty" not in table.columns
     with pytest.raises(ValueError, match=r"cannot tell how new a series is; .* fit the model again to have it"):
         load(model).novelty(X)
-
-
-def test_the_paper_has_it_too(strange: Path, tmp_path: Path):
-    train = write(long_table(30), tmp_path / "train.csv")
-    options = ["--target", "kind", "--method", "paper", *LONG, *FAST, "--max-iter", "5"]
-    succeed("fit", train, "--output", tmp_path / "m", *options)
-    result = run("predict", tmp_path / "m", strange / "strange.csv")
-    assert pl.read_csv(io.StringIO(result.stdout))["novelty"].to_numpy()[[3, 7]] == pytest.approx(1 / 31)
-    assert UNLIKE in result.stderr

@@ -332,15 +332,3 @@ def test_what_cannot_be_streamed_is_written_to_parquet_too(folder: Path, tmp_pat
     for channels, words in ((5, "has 5 channels"), (3, "give the --time of the fit")):
         np.save(tmp_path / "x.npy", np.zeros((3, channels, 4)))
         refuse(1, words, "predict", folder / "kinds", tmp_path / "x.npy", *output)
-
-
-def test_from_array_to_table(tmp_path: Path):
-    x = np.random.default_rng(0).normal(size=(1100, 6)).cumsum(axis=1).astype(np.float32)
-    np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "y.npy", (x[:, -1] > x[:, 0]).astype(int))
-    succeed("fit", tmp_path / "x.npy", "--target", tmp_path / "y.npy", "--output", tmp_path / "m", *FAST)
-    succeed("predict", tmp_path / "m", tmp_path / "x.npy", "--output", tmp_path / "out.parquet")
-    succeed("predict", tmp_path / "m", tmp_path / "x.npy", "--output", tmp_path / "out.csv")
-    streamed = pl.read_parquet(tmp_path / "out.parquet")
-    assert streamed.columns == ["id", "prediction", "p(0)", "p(1)", "novelty"]
-    assert streamed.equals(pl.read_csv(tmp_path / "out.csv"))

@@ -203,14 +203,6 @@ def test_laws(problem: tuple[list[np.ndarray], np.ndarray], seed: int, members: 
     assert np.array_equal(np.random.get_state()[1], generators[1])  # noqa: NPY002
 
 
-@pytest.mark.parametrize("kind", [pytest.param("classifier", marks=pytest.mark.slow), "regressor"])
-def test_threads(kind: str):
-    threads = torch.get_num_threads()
-    one, two = (estimator(kind, n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2))
-    assert outputs(two, X) == pytest.approx(outputs(one, X), abs=1e-10)
-    assert torch.get_num_threads() == threads
-
-
 def test_threads_are_restored_after_an_error():
     threads = torch.get_num_threads()
     fitted = classifier().fit(X, Y).set_params(n_jobs=2)

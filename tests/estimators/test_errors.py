@@ -151,16 +151,8 @@ def test_bad_class_weights(weight: Any, match: str):
         ("groups", ["only"] * 24, "all series are of one group, 'only': .* give no groups, or series of two or more"),
         ("sample_weight", np.ones(23), r"sample_weight must have shape \(24,\), one a series; got \(23,\)"),
         ("sample_weight", np.ones((24, 1)), r"sample_weight must have shape \(24,\), one a series; got \(24, 1\)"),
-        (
-            "sample_weight",
-            np.r_[1.0, np.nan, np.ones(22)],
-            "is nan for series 1; weights are positive numbers",
-        ),
-        (
-            "sample_weight",
-            np.r_[1.0, 1.0, 0.0, np.ones(21)],
-            "is 0.0 for series 2; .* leave out series",
-        ),
+        ("sample_weight", np.r_[1.0, np.nan, np.ones(22)], "is nan for series 1; weights are positive numbers"),
+        ("sample_weight", np.r_[1.0, 1.0, 0.0, np.ones(21)], "is 0.0 for series 2; .* leave out series"),
         ("sample_weight", np.r_[-1.0, np.ones(23)], "sample_weight is -1.0 for series 0"),
         ("sample_weight", np.zeros(24), "sample_weight is zero for all series; give positive weights, or none"),
         ("sample_weight", ["heavy"] * 24, "sample_weight must be numbers"),

@@ -32,14 +32,6 @@ def noisy(n: int, seed: int, spread: float = 0.5) -> tuple[np.ndarray, np.ndarra
     return series, series[:, 0, -1] + spread * np.random.default_rng(seed + 1).normal(size=n)
 
 
-def test_classes_are_told_apart():
-    X, y = rising(60, classes=3, noise=0.5)
-    unseen, truth = rising(60, classes=3, seed=1, noise=0.5)
-    fitted = classifier(transforms="auto").fit(X, y)
-    assert fitted.score(unseen, truth) > 0.9
-    assert fitted.log_likelihood(unseen, truth).mean() > -0.4  # chance is -1.1
-
-
 @pytest.mark.parametrize("likelihood", CLASSIFIERS)
 def test_likelihoods_of_classes(likelihood: str):
     X, y = rising(60)

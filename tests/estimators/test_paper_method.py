@@ -1,15 +1,15 @@
 """`method="paper"`: SigGPDE as published, through the estimators."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import siggpde
-from helpers.factorisations import Factorisations
 from helpers.refusals import assert_refused
 from helpers.small_estimators import outputs, reloaded, rising, walks
 from siggpde import SigGPClassifier, SigGPRegressor
@@ -85,6 +85,42 @@ def test_defaults_are_the_paper_s(monkeypatch: pytest.MonkeyPatch):
         SigGPClassifier(method="paper").fit(X, Y)
     assert seen == {"words": 500, "schedule": siggpde.PaperSchedule(), "validation": 0.2}
     assert (seen["schedule"].iterations, seen["schedule"].batch, seen["schedule"].patience) == (5000, 50, None)
+
+
+_NAMES = ("linalg", "cholesky", "inverse", "eigh", "svd", "geqrf", "ormqr", "solve", "lu_unpack", "lu_with_info")
+_PRODUCTS = ("linalg_vector_norm",)  # a sum of squares
+
+
+class Factorisations(TorchDispatchMode):
+    """Within, `found` collects the names of the operations that invert, factorise or solve, of torch and numpy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._patch = pytest.MonkeyPatch()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.name().removeprefix("aten::")
+        if any(part in name for part in _NAMES) and not name.startswith(_PRODUCTS):
+            self.found.append(name)
+        return func(*args, **(kwargs or {}))
+
+    def __enter__(self) -> Self:
+        for name in ("inv", "pinv", "solve", "cholesky", "qr", "svd", "eigh", "eig", "eigvals", "lstsq"):
+            self._patch.setattr(np.linalg, name, self._counted(name, getattr(np.linalg, name)))
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._patch.undo()
+
+    def _counted(self, name: str, real: Any) -> Any:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.found.append(f"numpy.{name}")
+            return real(*args, **kwargs)
+
+        return counted
 
 
 @pytest.mark.parametrize(("count", "series"), [(30, 60), (90, 60)], ids=["fewer words than series", "more words"])

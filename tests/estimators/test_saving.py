@@ -179,11 +179,6 @@ def test_spoilt_folders_are_refused(what: str, tmp_path: Path):
     assert_refused(match, siggpde.load, place, error=ModelFileError)
 
 
-def test_no_folder(tmp_path: Path):
-    assert_refused("there is no model folder", siggpde.load, tmp_path / "m", error=FileNotFoundError)
-    assert_refused("is not a saved model", siggpde.load, tmp_path, error=ModelFileError)
-
-
 # The folders in fixtures/model-format-2 were saved by an early version that wrote this format. They are never made
 # anew: a change after which they cannot be read, or predict otherwise, is a mistake. A new format adds a new folder.
 @pytest.mark.parametrize("kind", ["classifier", "regressor", "paper", "paper-numbers", "weights"])

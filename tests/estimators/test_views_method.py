@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.small_estimators import outputs, rising, walks
+from helpers.small_estimators import outputs, rising
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.estimators.settings import chosen_views
 from siggpde.views import KernelView, TransformerView
@@ -82,15 +82,6 @@ def test_what_is_asked_for():
 def test_what_are_no_views(views: Any, message: str):
     with pytest.raises(ValueError, match=message):
         SigGPClassifier(views=views).fit(X, Y)
-
-
-@both
-@pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
-def test_lengths_of_one_and_longer_ones_than_in_training(kind: str):
-    ragged = [series[:, : 1 + i % 12] for i, series in enumerate(X)]
-    fitted = ESTIMATORS[kind]().fit(ragged, Y)
-    assert np.isfinite(outputs(fitted, ragged)).all() and np.isfinite(outputs(fitted, walks(3, 1, 200))).all()
-    assert np.isfinite(outputs(fitted, walks(3, 1, 200) * 1e6)).all()
 
 
 def test_classes_are_found_in_what_only_windows_see():

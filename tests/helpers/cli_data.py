@@ -93,15 +93,6 @@ def write(table: pl.DataFrame, path: Path) -> Path:
     return path
 
 
-def fitted(folder: Path) -> Path:
-    """The folder, with train.csv, test.csv, the model `kinds`, a classifier, and `sizes`, a regressor."""
-    train = write(long_table(40), folder / "train.csv")
-    write(long_table(12, seed=1), folder / "test.csv")
-    for model, target in (("kinds", "kind"), ("sizes", "size")):
-        succeed("fit", train, "--output", folder / model, "--target", target, *LONG, *FAST)
-    return folder
-
-
 def loaded(model: Path) -> Any:
     """The estimator in a folder, whichever it is."""
     return siggpde.load(model)

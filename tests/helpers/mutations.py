@@ -3,7 +3,7 @@
 import io
 import random
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,43 +34,33 @@ LONG_CSV = "who,day,x,y,kind\n" + "".join(f"w{i // 5},{i % 5},{i * 0.5},{-i},{'A
 WIDE_CSV = "kind,x_0,x_1,y_0,y_1\n" + "".join(f"{'AB'[i % 2]},{i},{i + 1}.5,{-i},\n" for i in range(8))
 
 
-def _npy(values: np.ndarray) -> bytes:
+def written(save: Callable[..., Any], *values: Any, **more: Any) -> bytes:
+    """What a function writes to a file."""
     buffer = io.BytesIO()
-    np.save(buffer, values)
-    return buffer.getvalue()
-
-
-def _npz(compressed: bool, **members: Any) -> bytes:
-    buffer = io.BytesIO()
-    (np.savez_compressed if compressed else np.savez)(buffer, **members)
-    return buffer.getvalue()
-
-
-def _parquet(compression: Any) -> bytes:
-    buffer = io.BytesIO()
-    pl.read_csv(LONG_CSV.encode()).write_parquet(buffer, compression=compression, statistics=True)
+    save(buffer, *values, **more)
     return buffer.getvalue()
 
 
 def originals() -> list[tuple[str, bytes, dict[str, Any]]]:
     """(suffix, content, options of `read`) of whole files."""
+    parquet = pl.read_csv(LONG_CSV.encode()).write_parquet
     long: dict[str, Any] = {"series": "who", "time": "day", "target": "kind"}
     split = {"X_train": _VALUES, "y_train": _LABELS, "X_test": _VALUES[:2], "y_test": _LABELS[:2]}
     own = {"X": _VALUES, "y": _LABELS, "lengths": np.array([9, 8, 7, 9, 9, 9]), "channel_names": np.array(["a", "b"])}
     own |= {"ids": np.arange(6), "name": np.array("small")}
     return [
-        ("npy", _npy(_VALUES), {}),
-        ("npy", _npy(np.asfortranarray(_VALUES[:, 0].astype(">f4"))), {}),
-        ("npy", _npy(_VALUES), {"mmap": True}),
-        ("npz", _npz(False, **own), {}),
-        ("npz", _npz(True, **own), {}),
-        ("npz", _npz(True, **split), {"part": "train"}),
+        ("npy", written(np.save, _VALUES), {}),
+        ("npy", written(np.save, np.asfortranarray(_VALUES[:, 0].astype(">f4"))), {}),
+        ("npy", written(np.save, _VALUES), {"mmap": True}),
+        ("npz", written(np.savez, **own), {}),
+        ("npz", written(np.savez_compressed, **own), {}),
+        ("npz", written(np.savez_compressed, **split), {"part": "train"}),
         ("csv", LONG_CSV.encode(), long),
         ("csv", WIDE_CSV.encode(), {"target": "kind"}),
         ("csv", WIDE_CSV.encode("utf-16"), {"target": "kind"}),
-        ("parquet", _parquet("zstd"), long),
-        ("parquet", _parquet("uncompressed"), long),
-        ("parquet", _parquet("snappy"), long),
+        ("parquet", written(parquet, compression="zstd"), long),
+        ("parquet", written(parquet, compression="uncompressed"), long),
+        ("parquet", written(parquet, compression="snappy"), long),
         ("ts", TS.encode(), {}),
         ("ts", STAMPED.encode(), {}),
         ("arff", ARFF.encode(), {}),

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -141,9 +142,5 @@ def _alike(a: str, b: str, tolerance: float) -> bool:
 def _line_of(error: Exception, name: str) -> int | None:
     if isinstance(error, SyntaxError):
         return error.lineno
-    line, step = None, error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_code.co_filename == name:
-            line = step.tb_lineno
-        step = step.tb_next
-    return line
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
+    return lines[-1] if lines else None

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -47,6 +48,10 @@ def by_operation(operations: dict[str, Callable[..., Any]]) -> pytest.MarkDecora
 _BAD = 0.04  # the share of bad values of each argument: about two calls in three are good
 _SIZES = (0.0, 1e-200, 1e-20, 0.01, 0.3, 1.0, 1.0, 3.0)
 _HUGE = (1e7, 1e18, 1e30, 1e160, 1e307)  # more than any kernel, and more than log k
+
+
+def _backwards(values: list[Any]) -> np.ndarray:
+    return np.array(values[::-1])[::-1]
 
 
 class Draw:
@@ -156,7 +161,7 @@ class Draw:
         if len(shape) != 3 or not shape[1] or self.chance(0.5):
             return {}
         given = [self.random.randint(1, shape[1]) for _ in range(shape[0])]
-        form = self.pick(list, tuple, np.array, lambda v: np.array(v[::-1])[::-1], torch.tensor)
+        form = self.pick(list, tuple, np.array, _backwards, torch.tensor)
         if not given:
             form = torch.LongTensor
         return {"lengths": form(given)}
@@ -259,13 +264,7 @@ class Draw:
                 "theta": self.pick(None, "ab", [], 1.0, [1.0] * 9, [[1.0]], [None], [float("nan")] * self.channels, 1j)
             }
         values = [self.random.uniform(0.1, 2) * self.pick(1, 1, -1, 0) for _ in range(self.channels)]
-        form = self.pick(
-            list,
-            np.array,
-            torch.tensor,
-            lambda v: torch.tensor(v, dtype=torch.float64),
-            lambda v: np.array(v[::-1])[::-1],
-        )
+        form = self.pick(list, np.array, torch.tensor, partial(torch.tensor, dtype=torch.float64), _backwards)
         return {"theta": form(values)}
 
     def n_jobs(self) -> dict[str, Any]:

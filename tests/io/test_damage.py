@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 import pytest
 
 from helpers.io_data import save
-from helpers.mutations import damaged_files, originals, trouble_with
+from helpers.mutations import damaged_files, originals, trouble_with, written
 from helpers.processes import run
 from helpers.refusals import assert_refused
 from siggpde.io import read, stream
@@ -43,10 +44,7 @@ def archive(**members: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def npy(values: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, values)
-    return buffer.getvalue()
+npy = partial(written, np.save)
 
 
 def test_whole_files_are_read_and_damaged_ones_read_or_refused(tmp_path: Path):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import io
 import logging
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 from helpers.file_opens import count_opens
@@ -123,15 +121,3 @@ def test_a_csv_file_is_opened_once(last: str, tmp_path: Path, monkeypatch: pytes
     opens = count_opens(path, monkeypatch)
     assert read(path, series="id", ignore=["note"]).n_channels == 1
     assert opens == [path]
-
-
-def test_opens_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = tmp_path / "a.csv"
-    path.write_text("x\n1\n")
-    opens = count_opens(path, monkeypatch)
-    pl.read_csv(path)
-    pl.read_csv(str(path), n_rows=0)
-    for function in (open, io.open, Path.open):
-        function(path).close()
-    path.read_text()
-    assert len(opens) == 6
