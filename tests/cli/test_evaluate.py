@@ -57,6 +57,6 @@ def test_classes_that_look_like_numbers_and_many_classes(tmp_path: Path):
     assert figures("evaluate", tmp_path / "m", test)["classes"] == ["1", "2", "x"]
     names = tuple(f"a long name of a class, number {number}" for number in range(6))
     path = write(long_table(36, labels=names), tmp_path / "many.csv")
-    succeed("fit", path, "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST)
-    shown = run("evaluate", tmp_path / "m", path).stdout
+    succeed("fit", path, "--output", tmp_path / "n", "--target", "kind", *LONG, *FAST)
+    shown = run("evaluate", tmp_path / "n", path).stdout
     assert "Mistakes" in shown and "true" in shown and "recall" not in shown

@@ -123,14 +123,14 @@ def test_what_cannot_be_written_down_is_left_out(tmp_path: Path):
     loaded = reloaded(fitted, tmp_path / "m")
     same(fitted, loaded, X)
     assert loaded.random_state is None and loaded.checkpoint == str(tmp_path / "kept")
-    assert_refused("call fit first", classifier().save, tmp_path / "m", error=NotFittedError)
+    assert_refused("call fit first", classifier().save, tmp_path / "other", error=NotFittedError)
 
     class Mine(siggpde.SigGPRegressor):
         pass
 
     with pytest.raises(ValueError, match="Mine is not an estimator of siggpde itself"):
-        Mine(n_features=5, transforms={}).fit(X, Y).save(tmp_path / "m")
-    assert not (tmp_path / "m").exists()
+        Mine(n_features=5, transforms={}).fit(X, Y).save(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize("kind", KINDS)

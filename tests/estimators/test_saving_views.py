@@ -71,8 +71,8 @@ def test_landmarks_and_roots_of_many_are_in_single_precision(tmp_path: Path):
     assert np.array_equal(outputs(fitted, series[:50]), outputs(loaded, series[:50]))
     assert all(blocks._blocks)
     fitted = estimator("classifier", **DEFAULTS).fit(X, Y)
-    fitted.save(tmp_path / "m")
-    values = read_folder(tmp_path / "m")[0]["committee.landmarks.values"]
+    fitted.save(tmp_path / "few")
+    values = read_folder(tmp_path / "few")[0]["committee.landmarks.values"]
     assert values.dtype == torch.float32 and torch.equal(values.double(), fitted.committee_.landmarks.values)
 
 
