@@ -91,8 +91,22 @@ def cache_folder() -> Path:
 def find_dataset(name: str) -> Path:
     """Returns the file of a data set: the first ``<name>.npz`` in the folders of `data_folders`.
 
-    In each folder the exact name comes first, then the same name in other capitals. Raises FileNotFoundError with the
-    files looked for when there is none.
+    In each folder the exact name comes first, then the same name in other capitals.
+
+    Parameters
+    ----------
+    name : str
+        The name of the data set.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is none; the message has the files looked for.
     """
     if not name or Path(name).name != name:
         raise ValueError(f"a data set is asked for by its name, such as 'PenDigits'; got {name!r}")

@@ -22,11 +22,39 @@ Predictor = SeriesClassifier | SeriesRegressor
 def load(
     path: str | os.PathLike[str], device: str | torch.device = "cpu", *, transformers: Mapping[str, Any] | None = None
 ) -> Estimator:
-    """The estimator saved in a folder, on a device; on the one it was on, predictions are bitwise those it made.
+    """Loads the estimator saved in a folder; on the device it was on, it predicts bitwise what it did.
 
-    Nothing in the folder is executed. A folder that is damaged, was changed, or was written by a newer version raises
-    `siggpde.persistence.ModelFileError`. Transformers of your own (`views=[("rocket", transformer)]`) are not saved:
-    `transformers` gives the fitted ones by the names of their views. The first prediction takes longer than the next.
+    Nothing in the folder is executed. The first prediction takes longer than the next.
+
+    Parameters
+    ----------
+    path : path
+        The folder that `estimator.save` wrote.
+    device : str or torch.device
+        Where the model is to compute.
+    transformers : dict, optional
+        The fitted transformers of your own views (`views=[("rocket", transformer)]`), by the names of the views: they
+        are not saved.
+
+    Returns
+    -------
+    SigGPClassifier or SigGPRegressor
+        The fitted estimator.
+
+    Raises
+    ------
+    siggpde.persistence.ModelFileError
+        The folder is damaged, was changed, or was written by another format of siggpde.
+
+    Examples
+    --------
+    >>> import numpy as np, siggpde, tempfile
+    >>> folder = tempfile.mkdtemp() + "/model"
+    >>> X = np.arange(24.0).reshape(6, 1, 4) % 5
+    >>> classifier = siggpde.SigGPClassifier().fit(X, list("ababab"))
+    >>> _ = classifier.save(folder)
+    >>> bool((siggpde.load(folder).predict_proba(X) == classifier.predict_proba(X)).all())
+    True
     """
     from siggpde.estimators.siggp import SigGPClassifier, SigGPRegressor  # noqa: PLC0415 - the bases take long to import
 

@@ -115,19 +115,35 @@ class NewtonBasis:
 
     `fit` takes as the next landmark the series with the largest tail k(X, X) - |phi(X)|², until there are `count` or
     the largest tail is at most `threshold` times the mean of k(X, X). Only the columns of landmarks are ever solved.
-    Series of more than `max_points` points are averaged down to it, and the log says so.
+    Everything is float64, on the device of the kernel's values, and carries no graph: `fit` keeps a copy of the
+    kernel's parameters.
 
-    `kernel` is a `SignatureKernel`, any `PathKernel`, or a pair of functions as `signature_kernel` and
-    `signature_kernel_diag`. Everything is float64, on the device of the kernel's values, and carries no graph: `fit`
-    keeps a copy of the kernel's parameters. `tol` is the relative accuracy of the kernel, that of a `SignatureKernel`
-    if not given: tails below zero by no more than it allows are rounding.
+    Parameters
+    ----------
+    kernel : SignatureKernel, PathKernel or pair of functions
+        The kernel; a pair of functions is like `signature_kernel` and `signature_kernel_diag`.
+    count : int
+        The largest number of landmarks.
+    threshold : float
+        The largest tail that needs no further landmark, in units of the mean of k(X, X).
+    max_points : int, optional
+        Longer series are averaged down to so many points, and the log says so.
+    tol : float, optional
+        The relative accuracy of the kernel, by default that of a `SignatureKernel`: tails below zero by no more than it
+        allows are rounding.
 
-    After `fit`, with m landmarks:
-
-    - `landmarks_`: their numbers among the series, in the order they were taken, (m,);
-    - `factor_`: L, lower triangular, (m, m); `pivots_`: its squared diagonal, (m,);
-    - `tails_`: of the series of `fit`, (n,); `features_`: their features, (n, m);
-    - `series_`: the landmarks themselves, as they meet new series.
+    Attributes
+    ----------
+    landmarks_ : Tensor (m,)
+        The numbers of the landmarks among the series, in the order they were taken.
+    factor_ : Tensor (m, m)
+        L, lower triangular.
+    pivots_ : Tensor (m,)
+        The squared diagonal of L.
+    tails_, features_ : Tensor (n,), Tensor (n, m)
+        Those of the series of `fit`.
+    series_ : SeriesBatch
+        The landmarks themselves, as they meet new series.
 
     Examples
     --------

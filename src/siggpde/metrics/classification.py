@@ -156,7 +156,17 @@ class CalibrationBins:
 def calibration_bins(y: Any, probabilities: Any, classes: Any, *, bins: int = 15) -> CalibrationBins:
     """Returns how often the most probable class is right, in `bins` equally wide bins of its probability.
 
-    `y`, `probabilities` and `classes` are those of `classification_metrics`.
+    Parameters
+    ----------
+    y, probabilities, classes
+        Those of `classification_metrics`.
+    bins : int
+        The number of bins.
+
+    Returns
+    -------
+    CalibrationBins
+        The bins with the number of series, mean probability and accuracy of each.
     """
     truth, p, _ = checked_classes(y, probabilities, classes)
     return top_class_bins(truth, p, bins)
@@ -215,7 +225,17 @@ class RiskCoverage:
 
 
 def risk_coverage(y: Any, probabilities: Any, classes: Any) -> RiskCoverage:
-    """Returns the risk-coverage curve; `y`, `probabilities` and `classes` are those of `classification_metrics`.
+    """Returns the risk-coverage curve: the error among the surest predictions, by how many of them are kept.
+
+    Parameters
+    ----------
+    y, probabilities, classes
+        Those of `classification_metrics`.
+
+    Returns
+    -------
+    RiskCoverage
+        The curve.
 
     Examples
     --------
@@ -260,7 +280,21 @@ class SetMetrics:
 
 
 def set_metrics(y: Any, sets: Any, classes: Any) -> SetMetrics:
-    """Returns the metrics of `sets` (n, C) of bools, columns in the order of `classes` (C,), for true labels y (n,).
+    """Returns the metrics of prediction sets.
+
+    Parameters
+    ----------
+    y : array-like (n,)
+        True labels.
+    sets : array-like of bool (n, C)
+        Whether each class is in the set of a series, columns in the order of `classes`.
+    classes : array-like (C,)
+        Distinct labels.
+
+    Returns
+    -------
+    SetMetrics
+        Coverage and sizes.
 
     Examples
     --------

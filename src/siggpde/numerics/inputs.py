@@ -290,14 +290,24 @@ Side = tuple[Tensor, Tensor | None]  # what `as_batch` returns: (n, length, chan
 
 
 def average_points(x: Series, max_points: int | None, *, lengths: Any = None) -> Side:
-    """The series with more than `max_points` points averaged down to `max_points`, and the lengths of all.
+    """Returns the series with long ones averaged down to `max_points` points, and the lengths of all.
 
     A series of l points is cut into `max_points` bins of l / max_points consecutive points, rounded up or down, and
-    each bin becomes its mean, whatever the other series are. Shorter series are not touched; None changes nothing.
+    each bin becomes its mean, whatever the other series are. The log says how many series were shortened.
 
-    x (n, length, channels) or a list of (length_i, channels), and `lengths`, as for `signature_kernel`. Returns
-    (x (n, at most max_points, channels), lengths (n,)), the lengths None where all series have all the points.
-    Gradients flow through. How many series were shortened is said in the log.
+    Parameters
+    ----------
+    x : Tensor (n, length, channels), or list of tensors (length_i, channels)
+        The series. Gradients flow through.
+    max_points : int or None
+        The largest number of points; None changes nothing.
+    lengths : array of int (n,), optional
+        Only so many points of each series count.
+
+    Returns
+    -------
+    Tensor (n, at most max_points, channels), Tensor (n,) or None
+        The series and their lengths, None where all series have all the points.
 
     Examples
     --------

@@ -30,7 +30,7 @@ def logsignature(
     lengths: torch.Tensor | Sequence[int] | None = None,
     n_jobs: int | None = None,
 ) -> torch.Tensor:
-    """The logarithm of the signature of paths up to words of `depth` letters, one column for each coordinate.
+    """Returns the logarithm of the signature of paths, one column for each coordinate.
 
     log S = sum over elements e of the basis of c_e e, where log(1 + x) = x - x^2/2 + x^3/3 - .. in the algebra of
     tensors. `basis` says what the coordinates c are:
@@ -44,7 +44,19 @@ def logsignature(
     Columns are in the order of `logsignature_basis(channels, depth, basis)`; their number is the sum over m <= depth of
     Witt's (1/m) sum over j dividing m of mu(j) channels^(m/j).
 
-    x, lengths and n_jobs as for `signature`. Returns (n, L) of x's dtype. Gradients flow to x.
+    Parameters
+    ----------
+    x, lengths, n_jobs
+        Those of `signature`. Gradients flow to x.
+    depth : int
+        The largest number of letters of a word.
+    basis : {"lyndon", "hall", "words"}
+        The coordinates, as above.
+
+    Returns
+    -------
+    Tensor (n, L)
+        The coordinates, of x's dtype.
 
     Examples
     --------
@@ -64,7 +76,21 @@ def logsignature(
 
 
 def logsignature_basis(channels: int, depth: int, basis: Basis = "lyndon") -> list[Word] | list[Bracket]:
-    """What the columns of `logsignature` stand for: Lyndon words for "words", else brackets as nested pairs of letters.
+    """Returns what the columns of `logsignature` stand for.
+
+    Parameters
+    ----------
+    channels : int
+        The number of letters.
+    depth : int
+        The largest number of letters of a word.
+    basis : {"lyndon", "hall", "words"}
+        The coordinates.
+
+    Returns
+    -------
+    list
+        Lyndon words for "words", otherwise brackets as nested pairs of letters.
 
     Examples
     --------

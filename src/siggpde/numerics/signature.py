@@ -19,17 +19,28 @@ def signature(
     *,
     n_jobs: int | None = None,
 ) -> torch.Tensor:
-    """Signature coefficients of a batch of paths, one column for each word.
+    """Returns the signature coefficients of a batch of paths, one column for each word.
 
     This is the feature map S(X) of Lemercier et al. (2021), and the columns asked for are the truncation S_M(X). S(X)^w
     of the word w = (a1, .., aj) is the integral over s1 < .. < sj of dX^(a1) .. dX^(aj); the empty word gives 1.
 
-    Give exactly one of `depth`, for all the words of at most that many letters in the order of `words_up_to`, and
-    `words`, for any list of words (letters are 0-based; the work is that of their prefix closure).
+    Parameters
+    ----------
+    x : Tensor (n, length, channels), or list of tensors (length_i, channels)
+        The series, in float32 or float64. Gradients flow to them.
+    depth : int, optional
+        Takes all words of at most so many letters, in the order of `words_up_to`. Give either this or `words`.
+    words : iterable of tuples of int, optional
+        Any list of words, whose letters are 0-based; the work is that of their prefix closure.
+    lengths : array of int (n,), optional
+        Only the first lengths[i] points of series i count.
+    n_jobs : int, optional
+        How many threads share the series, by default torch's number; the result does not depend on it.
 
-    x (n, length, channels) float32 or float64, or a list of (length_i, channels); lengths (n,) integers: only the
-    first lengths[i] points of series i count. Returns (n, M) of x's dtype. Gradients flow to x. `n_jobs` threads
-    (torch's number by default) share the series; the result does not depend on it.
+    Returns
+    -------
+    Tensor (n, M)
+        The coefficients, of x's dtype.
 
     Examples
     --------
@@ -45,10 +56,25 @@ def signature(
 def extend(
     signature: torch.Tensor, increments: torch.Tensor, words: Iterable[Sequence[int]], *, n_jobs: int | None = None
 ) -> torch.Tensor:
-    """The signature of continued paths, by Chen's identity for the new increments only, as in the paper.
+    """Returns the signature of continued paths, by Chen's identity for the new increments only, as in the paper.
 
-    S(X * v) = S(X) ⊗ exp(v) for each increment v. signature (n, M) over prefix-closed `words`; increments
-    (n, steps, channels), or (n, channels) for one step; returns (n, M). Gradients flow to both.
+    S(X * v) = S(X) ⊗ exp(v) for each increment v.
+
+    Parameters
+    ----------
+    signature : Tensor (n, M)
+        The signature so far. Gradients flow to it and to the increments.
+    increments : Tensor (n, steps, channels) or (n, channels)
+        The new steps, or one of them.
+    words : iterable of tuples of int
+        The words of the columns, with all their prefixes.
+    n_jobs : int, optional
+        How many threads share the series.
+
+    Returns
+    -------
+    Tensor (n, M)
+        The signature of the longer paths.
 
     Examples
     --------

@@ -42,29 +42,48 @@ def signature_kernel(
     max_points: int | None = None,
     n_jobs: int | None = None,
 ) -> Tensor:
-    """Gram matrix (n, m) of signature kernels k(X_i, Y_j) = <S(X_i), S(Y_j)>, symmetric (n, n) when y is None.
+    """Returns the Gram matrix of signature kernels k(X_i, Y_j) = <S(X_i), S(Y_j)>.
 
-    k(X, Y) = U(T, T), where U_st = <X'_s, Y'_t> U and U(0, .) = U(., 0) = 1.
+    k(X, Y) = U(T, T), where U_st = <X'_s, Y'_t> U and U(0, .) = U(., 0) = 1. No value depends on the rest of the batch.
 
-    x (n, length, channels) and y (m, length', channels), float32 or float64, or lists of (length_i, channels);
-    `lengths` and `y_lengths` as for `signature`.
+    Parameters
+    ----------
+    x : Tensor (n, length, channels), or list of tensors (length_i, channels)
+        The series, in float32 or float64. Gradients flow to x and y.
+    y : as x, of m series, optional
+        The other series; without them the matrix is that of x with itself.
+    static : {"linear", "rbf", "matern12", "matern32", "matern52", "rational_quadratic"}
+        Lifts the paths by a kernel kappa(x, y) = amplitude² c(|x - y| / bandwidth) of points
+        (`siggpde.numerics.static_kernels` has the formulas): <dx_i, dy_j> becomes kappa(x_(i+1), y_(j+1)) -
+        kappa(x_i, y_(j+1)) - kappa(x_(i+1), y_j) + kappa(x_i, y_j). "matern12" has no gradient where points of x and y
+        coincide: such a pair of points adds nothing to it.
+    bandwidth, amplitude : float or scalar Tensor
+        Those of the static kernel, 1 if left out. Gradients flow to tensors.
+    alpha : float, optional
+        Of "rational_quadratic", 1 if left out.
+    normalize : bool
+        Whether to return k(X, Y) / sqrt(k(X, X) k(Y, Y)), between -1 and 1, also where k itself would overflow.
+    solver : {"series", "fd"}
+        "series" bounds |error| / sqrt(k(X, X) k(Y, Y)) by `tol`; "fd", finite differences, uses `refine`.
+    refine : int
+        Dyadic refinements of "fd".
+    tol : float
+        The accuracy of "series", at least 16 roundings of the dtype.
+    gradient : {"adjoint", "variation", "augmented"}
+        By the exact reverse sweep of the solver, by variation of the PDE (Algorithm 2 of Lemercier et al., 2021), or by
+        the augmented PDE (their Algorithm 1). The last two are there for comparison: slow, in plain torch, and always
+        at full accuracy.
+    lengths, y_lengths : arrays of int (n,) and (m,), optional
+        Only so many points of each series count.
+    max_points : int, optional
+        Longer series are first averaged down to so many points (`average_points`), and the log says so.
+    n_jobs : int, optional
+        Threads, by default torch's number.
 
-    `static` lifts the paths by a kernel kappa(x, y) = amplitude² c(|x - y| / bandwidth) of points
-    (`siggpde.numerics.static_kernels` has the formulas): <dx_i, dy_j> becomes kappa(x_(i+1), y_(j+1)) -
-    kappa(x_i, y_(j+1)) - kappa(x_(i+1), y_j) + kappa(x_i, y_j). Bandwidth (1 if left out) and amplitude may be scalar
-    tensors, to which gradients flow too; `alpha` (1 if left out) is for "rational_quadratic". "matern12" has no
-    gradient where points of x and y coincide: such a pair of points adds nothing to it.
-
-    `normalize=True` gives k(X, Y) / sqrt(k(X, X) k(Y, Y)), between -1 and 1, also where k itself would overflow.
-
-    `solver="series"` bounds |error| / sqrt(k(X, X) k(Y, Y)) by `tol` (at least 16 roundings of the dtype);
-    `solver="fd"` uses `refine` dyadic refinements. No value depends on the rest of the batch.
-
-    Gradients flow to both x and y: by the exact reverse sweep of the solver (`"adjoint"`), by variation of the PDE
-    (`"variation"`, Algorithm 2 of Lemercier et al., 2021) or by the augmented PDE (`"augmented"`, their Algorithm 1).
-    The last two are there for comparison: slow, in plain torch, and always at full accuracy.
-
-    Series of more than `max_points` points are first averaged down to so many (`average_points`), and the log says so.
+    Returns
+    -------
+    Tensor (n, m)
+        The kernels, symmetric (n, n) without y.
 
     Examples
     --------
@@ -115,10 +134,22 @@ def signature_kernel_diag(
     max_points: int | None = None,
     n_jobs: int | None = None,
 ) -> Tensor:
-    """k(X_i, X_i), (n,), or with `log=True` its logarithm, which exists where k itself would overflow.
+    """Returns k(X_i, X_i) of every series.
 
     This is the diagonal of the covariance C_ff of the paper, all that training needs of it, at half the work of the
-    diagonal of `signature_kernel`. The other arguments are the same.
+    diagonal of `signature_kernel`.
+
+    Parameters
+    ----------
+    log : bool
+        Whether to return the logarithm, which exists where k itself would overflow.
+    x, lengths, static, bandwidth, amplitude, alpha, solver, refine, tol, gradient, max_points, n_jobs
+        Those of `signature_kernel`.
+
+    Returns
+    -------
+    Tensor (n,)
+        k(X_i, X_i), or its logarithm.
 
     Examples
     --------
@@ -158,11 +189,24 @@ def signature_kernel_diag_scales(
     tol: float = 1e-8,
     n_jobs: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """k(X_i, X_i) of the paths with channels scaled by theta (d,), and its gradient in log theta, in one pass.
+    """Returns k(X_i, X_i) of the paths with scaled channels, and its gradient in the logarithms of the scales.
 
     These are the gradients of the channel scales (ARD) in the paper's section 4: dk/dlog theta_c =
     2 sum_ij (dk/drho_ij) theta_c² dx_i^c dx_j^c, with rho_ij = sum_c theta_c² dx_i^c dx_j^c.
-    Returns (k (n,), dk/dlog theta (n, d)); with `log=True` both of log k. Neither carries a graph.
+
+    Parameters
+    ----------
+    theta : Tensor (d,)
+        The scales of the channels.
+    log : bool
+        Whether both results are those of log k.
+    x, lengths, static, bandwidth, amplitude, alpha, solver, refine, tol, n_jobs
+        Those of `signature_kernel`.
+
+    Returns
+    -------
+    Tensor (n,), Tensor (n, d)
+        k and dk/dlog theta, computed in one pass; neither carries a graph.
 
     Examples
     --------
@@ -196,10 +240,21 @@ def signature_kernel_diag_gradient(
     tol: float = 1e-8,
     n_jobs: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """k(X_i, X_i), (n,), and its gradient in the points of X_i, (n, length, channels), in one pass.
+    """Returns k(X_i, X_i) and its gradient in the points of X_i, in one pass.
 
-    With `log=True` both of log k. There is no graph: for small batches autograd costs more than the gradient itself.
-    Gradients are zero after the end of a series.
+    There is no graph: for small batches autograd costs more than the gradient itself.
+
+    Parameters
+    ----------
+    log : bool
+        Whether both results are those of log k.
+    x, lengths, static, bandwidth, amplitude, alpha, solver, refine, tol, n_jobs
+        Those of `signature_kernel`.
+
+    Returns
+    -------
+    Tensor (n,), Tensor (n, length, channels)
+        k and its gradient, which is zero after the end of a series.
 
     Examples
     --------

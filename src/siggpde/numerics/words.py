@@ -29,6 +29,18 @@ def words(channels: int, count: int) -> list[Word]:
 
     This is the order in which the paper (Lemercier et al., 2021) takes its inducing variables.
 
+    Parameters
+    ----------
+    channels : int
+        The number of letters.
+    count : int
+        The number of words.
+
+    Returns
+    -------
+    list of tuple of int
+        The words, shorter ones first and then alphabetically.
+
     Examples
     --------
     >>> words(2, 5)

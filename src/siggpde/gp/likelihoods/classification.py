@@ -24,6 +24,13 @@ class Bernoulli(Classification):
     Expectations of log p use 20 Gauss-Hermite points. The probit predictive is exact, Phi(m / sqrt(1 + v)); the logit
     predictive uses 64 points. Computed in float64 whatever the inputs are.
 
+    Parameters
+    ----------
+    link : {"probit", "logit"}
+        From latents to probabilities.
+    class_weight : array of float, optional
+        What a series of each class counts in training.
+
     Examples
     --------
     >>> Bernoulli().predict(torch.tensor([[0.0], [2.0]]), torch.tensor([[1.0], [3.0]]))
@@ -111,9 +118,22 @@ def default_points(classes: int) -> int:
 class Softmax(Classification):
     """p(y = c | f) = exp(f_c) / sum_j exp(f_j), with one latent function a class.
 
-    Expectations are averages over `points` antithetic Sobol points (by default `default_points`; `predict_points` for
-    predictions), the same ones at every call, and the gradient of `expected_log_prob` is that of the average itself.
-    The statistics g = 1[y = c] - E[p_c] and a = E[p_c (1 - p_c)] use the same points.
+    Expectations are averages over antithetic Sobol points, the same ones at every call, and the gradient of
+    `expected_log_prob` is that of the average itself. The statistics g = 1[y = c] - E[p_c] and a = E[p_c (1 - p_c)] use
+    the same points.
+
+    Parameters
+    ----------
+    classes : int
+        The number of classes.
+    points : int, optional
+        Points for training, by default `default_points`.
+    predict_points : int
+        Points for predictions.
+    class_weight : array of float, optional
+        What a series of each class counts in training.
+    seed : int
+        Decides the points.
 
     Examples
     --------
@@ -244,6 +264,15 @@ class RobustMax(Classification):
     With P = P(argmax f = y) = E_{f_y} prod_{c != y} Phi((f_y - m_c) / s_c), by Gauss-Hermite quadrature with 20 points,
     E[log p] = P log(1 - eps) + (1 - P) log(eps / (C - 1)). log p is not concave: the a of `statistics`, exact for this
     quadrature, may be negative. Predictions use 64 points and scale P to sum to 1, at C times the work of training.
+
+    Parameters
+    ----------
+    classes : int
+        The number of classes C.
+    eps : float
+        The probability of all other classes together.
+    class_weight : array of float, optional
+        What a series of each class counts in training.
 
     Examples
     --------

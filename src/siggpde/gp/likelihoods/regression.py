@@ -22,7 +22,12 @@ _LOG_TWO_PI = math.log(2 * math.pi)
 
 
 class Gaussian(Likelihood):
-    """y = f + e with e ~ N(0, noise); `log_noise`, the logarithm of the noise variance, is trained.
+    """y = f + e with e ~ N(0, noise).
+
+    Parameters
+    ----------
+    noise : float
+        The noise variance at the start; its logarithm, `log_noise`, is trained.
 
     Examples
     --------
@@ -83,9 +88,18 @@ _FARTHEST = 1e16
 class StudentT(Likelihood):
     """y = f + scale * e with e from Student's t distribution of `df` degrees of freedom.
 
-    `log_scale` is trained, and `log_df` too with `learn_df=True`. Expectations of log p use 20 Gauss-Hermite points in
-    float64. The a of `statistics` is negative where y is an outlier. Predictive densities and quantiles integrate a
-    mixture of Gaussians, e | w ~ N(0, 1/w) with w ~ Gamma(df/2, df/2), over log w by the trapezoidal rule.
+    Expectations of log p use 20 Gauss-Hermite points in float64. The a of `statistics` is negative where y is an
+    outlier. Predictive densities and quantiles integrate a mixture of Gaussians, e | w ~ N(0, 1/w) with
+    w ~ Gamma(df/2, df/2), over log w by the trapezoidal rule.
+
+    Parameters
+    ----------
+    scale : float
+        The scale at the start; its logarithm, `log_scale`, is trained.
+    df : float
+        The degrees of freedom.
+    learn_df : bool
+        Whether `log_df` is trained too.
 
     Examples
     --------
@@ -175,11 +189,16 @@ _SMALLEST = 1e-300
 
 
 class Poisson(Likelihood):
-    """y ~ Poisson(exp(f + offset)), with a constant `offset` that sets the rate at f = 0.
+    """y ~ Poisson(exp(f + offset)).
 
     Expectations are exact: E[log p] = y (m + offset) - rate - log y!, rate = exp(m + offset + v/2); above e^50 the
     exponential goes on as its tangent, so that bad starts stay finite. Predictive probabilities use 32 Gauss-Hermite
     points about the mode of the integrand.
+
+    Parameters
+    ----------
+    offset : float
+        A constant, the logarithm of the rate at f = 0.
 
     Examples
     --------
