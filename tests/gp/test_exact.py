@@ -76,27 +76,24 @@ def test_left_out_is_refitted_without(depth: int, noise: float):
 
 
 def test_left_out_of_some_series_and_of_a_narrow_dtype():
-    y = targets(X)
-    wide, narrow = (small_gp(Gaussian(0.05), 15, theta=0.7, dtype=t) for t in (torch.float64, torch.float32))
-    for model in (wide, narrow):
+    y, computed = targets(X), []
+    for dtype in (torch.float64, torch.float32):
+        model = small_gp(Gaussian(0.05), 15, theta=0.7, dtype=dtype)
         fit(model, (X, y), FIXED, **QUIET)
-    all_of_them = log_left_out(wide, X, y)
-    assert torch.allclose(log_left_out(wide, X[3:9], y[3:9]), all_of_them[3:9], atol=1e-10)
-    assert torch.allclose(log_left_out(narrow, X, y), all_of_them, atol=1e-3)
+        computed.append(log_left_out(model, X, y))
+        close = 1e-10 if dtype == torch.float64 else 1e-3
+        assert torch.allclose(log_left_out(model, X[3:9], y[3:9]), computed[0][3:9], atol=close)
+    assert torch.allclose(*computed, atol=1e-3)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_hardly_any_noise_leaves_something_to_leave_out(dtype: torch.dtype):
+def test_hardly_any_noise_leaves_something_to_leave_out():
     """Every series decides its own prediction almost wholly; the difference to 1 is lost in float32."""
-    y = targets(X)
-    model = small_gp(Gaussian(1e-9), 63, theta=0.7, normalized=True, depth=5, dtype=dtype)
-    history = fit(model, (X, y), FIXED, **QUIET)
-    assert torch.isfinite(log_left_out(model, X, y)).all()
-    nlpp = history.records[-1].nlpp
-    assert nlpp is not None and math.isfinite(nlpp)
-    if dtype == torch.float32:
-        exact = small_gp(Gaussian(1e-9), 63, theta=0.7, normalized=True, depth=5)
-        assert nlpp == pytest.approx(fit(exact, (X, y), FIXED, **QUIET).records[-1].nlpp, rel=0.2)
+    y, scores = targets(X), []
+    for dtype in (torch.float64, torch.float32):
+        model = small_gp(Gaussian(1e-9), 63, theta=0.7, normalized=True, depth=5, dtype=dtype)
+        scores.append(fit(model, (X, y), FIXED, **QUIET).records[-1].nlpp)
+        assert torch.isfinite(log_left_out(model, X, y)).all()
+    assert math.isfinite(scores[0]) and scores[1] == pytest.approx(scores[0], rel=0.2)
 
 
 def test_a_time_limit_or_a_validation_part_change_nothing():
@@ -107,46 +104,44 @@ def test_a_time_limit_or_a_validation_part_change_nothing():
     assert same_state(models[0], models[1]) and same_state(models[0], models[2])
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "covariance", "schedule", "message"),
-    [
-        (Softmax(3), "full", Exact(), r"is for the Gaussian likelihood, not Softmax; take NaturalGradients"),
-        (Gaussian(), "diagonal", Exact(), r"Exact\(\) has no covariance='diagonal'; take 'shared' or 'full'"),
-        (
-            Softmax(3),
-            "shared",
-            PaperSchedule(),
-            "the paper's schedule has no covariance='shared'; take 'full' or 'diag",
-        ),
-    ],
-)
-def test_what_is_refused(likelihood: Any, covariance: Any, schedule: Any, message: str):
-    y = targets(X) if likelihood.is_gaussian else labels(X, 3)
-    assert_refused(message, fit, small_gp(likelihood, 7, covariance=covariance), (X, y), schedule, **QUIET)
+def test_what_is_refused():
+    classes, numbers = (X, labels(X, 3)), (X, targets(X))
+    message = "is for the Gaussian likelihood, not Softmax; take NaturalGradients"
+    assert_refused(message, fit, small_gp(Softmax(3)), classes, Exact())
+    message = r"Exact\(\) has no covariance='diagonal'; take 'shared' or 'full'"
+    assert_refused(message, fit, small_gp(covariance="diagonal"), numbers, Exact())
+    message = "the paper's schedule has no covariance='shared'; take 'full' or 'diagonal'"
+    assert_refused(message, fit, small_gp(Softmax(3), covariance="shared"), classes, PaperSchedule())
     assert_refused("max_tuned must be positive, got 0", Exact, max_tuned=0)
 
 
-def test_targets_that_are_all_the_same():
-    model = small_gp(Gaussian(), 7, theta=0.7, covariance="shared")
-    fit(model, (X, torch.zeros(40).double()), Exact(), **QUIET)
-    mean, variance = model.predict(NEW)
-    assert mean.abs().max() < 1e-6 and torch.isfinite(variance).all() and bool((variance > 0).all())
-    fit(model, (X, torch.full((40,), 5.0).double()), Exact(), **QUIET)
-    assert torch.allclose(model.predict(NEW)[0], torch.full((9,), 5.0).double(), atol=0.05)
+def test_targets_of_any_size_are_fitted_alike_and_may_all_be_the_same():
+    one = small_gp(Gaussian(), 15, theta=0.7, covariance="shared")
+    fit(one, (X, targets(X)), Exact(), **QUIET)
+    for size in (1e-6, 1e6):
+        other = small_gp(Gaussian(), 15, theta=0.7, covariance="shared")
+        fit(other, (X, size * targets(X)), Exact(), **QUIET)
+        for left, right, power in zip(one.predict(NEW), other.predict(NEW), (1, 2), strict=True):
+            assert torch.allclose(size**power * left, right, rtol=1e-6)
+    for value, close in ((0.0, 1e-6), (5.0, 0.05)):
+        fit(one, (X, torch.full((40,), value).double()), Exact(), **QUIET)
+        mean, variance = one.predict(NEW)
+        assert torch.allclose(mean, torch.full_like(mean, value), atol=close)
+        assert torch.isfinite(variance).all() and bool((variance > 0).all())
 
 
-def left_out_score(features: Tensor, y: Tensor, noise: float) -> float:
-    """What tuning wants the least of, at a noise relative to the features, by refitting without each of the rows."""
-    n, y = len(y), y[:, None].double()
+def left_out_score(features: Tensor, y: Tensor, noise: float) -> tuple[float, float]:
+    """Minus the mean log density of every target by the regression on all the others, and the amplitude."""
+    n = len(y)
     gram = features @ features.T + noise * torch.eye(n).double()
-    amplitude = float((y * torch.linalg.solve(gram, y)).mean())
-    predicted, variance = torch.empty_like(y), torch.empty(n).double()
+    amplitude = float(y @ torch.linalg.solve(gram, y) / n)
+    density = 0.0
     for i in range(n):
         rest = torch.arange(n) != i
-        solved = torch.linalg.solve(gram[rest][:, rest], torch.cat([y[rest], gram[rest, i : i + 1]], dim=1))
-        predicted[i] = gram[i, rest] @ solved[:, :-1]
-        variance[i] = amplitude * (gram[i, i] - gram[i, rest] @ solved[:, -1])
-    return -float(torch.distributions.Normal(predicted[:, 0], variance.sqrt()).log_prob(y[:, 0]).mean())
+        both = torch.stack([y[rest], gram[rest, i]], dim=1)
+        mean, explained = gram[i, rest] @ torch.linalg.solve(gram[rest][:, rest], both)
+        density += torch.distributions.Normal(mean, (amplitude * (gram[i, i] - explained)).sqrt()).log_prob(y[i])
+    return -float(density / n), amplitude
 
 
 @pytest.mark.parametrize("kernel", [{"normalized": True}, {"theta": 1.5}, {"theta": 0.7, "amplitude": 40.0}])
@@ -154,22 +149,12 @@ def test_the_noise_is_the_best_of_those_tried(kernel: dict[str, Any]):
     y, likelihood = targets(X), Gaussian()
     model = small_gp(likelihood, 15, depth=3, covariance="shared", **kernel)
     with torch.no_grad():
-        features = model.project(X).features
-        size = float(model.project(X).variance.mean() / model.kernel.amplitude)
-    features = features / features.square().sum(dim=1).mean().sqrt()
-    scores = {noise: left_out_score(features, y / y.std(correction=0), noise) for noise in NOISES}
-    best = min(scores, key=scores.__getitem__)
+        seen = model.project(X)
+    features = seen.features / seen.features.square().sum(dim=1).mean().sqrt()
+    best = min(NOISES, key=lambda noise: left_out_score(features, y / y.std(correction=0), noise))
+    size = float(seen.variance.mean() / model.kernel.amplitude.detach())
     fit(model, (X, y), Exact(), **QUIET)
     assert (likelihood.noise / (model.kernel.amplitude * size)).item() == pytest.approx(best, rel=1e-6)
-
-
-@pytest.mark.parametrize("size", [1e-6, 1e6])
-def test_targets_of_any_size_are_fitted_alike(size: float):
-    one, other = (small_gp(Gaussian(), 15, theta=0.7, covariance="shared") for _ in range(2))
-    fit(one, (X, targets(X)), Exact(), **QUIET)
-    fit(other, (X, size * targets(X)), Exact(), **QUIET)
-    for left, right, power in zip(one.predict(NEW), other.predict(NEW), (1, 2), strict=True):
-        assert torch.allclose(size**power * left, right, rtol=1e-6)
 
 
 def test_some_series_tune_and_all_decide():
@@ -196,12 +181,12 @@ def test_numbers_are_judged_by_the_density_of_what_was_left_out(count: int):
     features = normal(20, count, seed=2)
     y = features[:, 0] + 0.1 * normal(20, seed=3)
     computed = best_noise(features, y)
-    gram = features @ features.T + computed.noise * torch.eye(20, dtype=torch.float64)
-    assert computed.amplitude == pytest.approx(float(y @ torch.linalg.solve(gram, y) / 20), rel=1e-5)
-    assert computed.score == pytest.approx(left_out_score(features, y, computed.noise), rel=1e-5)
-    # For the least noise the plain way is not accurate itself.
-    best = min(left_out_score(features, y, noise) for noise in NOISES[:-6])
-    assert computed.score == pytest.approx(best, abs=2e-5)
+    refitted = left_out_score(features, y, computed.noise)
+    assert (computed.score, computed.amplitude) == pytest.approx(refitted, rel=1e-5)
+    scores = [
+        left_out_score(features, y, noise)[0] for noise in NOISES[:-6]
+    ]  # least noise: the plain way is inaccurate
+    assert computed.score == pytest.approx(min(scores), abs=2e-5)
 
 
 @pytest.mark.parametrize("decay", [0.0, 12.0], ids=["alike", "nearly dependent"])
@@ -216,19 +201,12 @@ def test_both_sides_of_the_eigenproblem_agree(decay: float):
 
 
 def test_targets_that_are_noise_are_taken_to_be():
+    """Of equal scores the most noise is taken: features of zeros explain nothing at any noise."""
     features = normal(60, 30)
     features = features / features.norm(dim=1, keepdim=True)
     computed = best_noise(features, normal(60, seed=9))
     assert computed.noise > 1 and computed.score < 1.6
-
-
-@pytest.mark.parametrize("count", [2, 60])
-def test_where_scores_are_equal_the_most_noise_is_taken(count: int):
-    """Features of zeros explain nothing at any noise."""
-    assert best_noise(torch.zeros(40, count).double(), normal(40)).noise == max(NOISES)
-
-
-def test_features_that_are_not_finite():
-    for count in (2, 9):
-        with pytest.raises(ArithmeticError, match="finite features"):
-            best_noise(torch.full((4, count), math.nan, dtype=torch.float64), torch.arange(4.0))
+    for count in (2, 60):
+        assert best_noise(torch.zeros(40, count).double(), normal(40)).noise == max(NOISES)
+        infinite = torch.full((4, count), math.nan, dtype=torch.float64)
+        assert_refused("finite features", best_noise, infinite, torch.arange(4.0), error=ArithmeticError)

@@ -158,24 +158,6 @@ def test_robustmax_against_dense_integration(classes):
     torch.testing.assert_close(likelihood.predict(mean, variance), exact, rtol=0, atol=1e-5)
 
 
-def test_robustmax_of_two_classes_is_a_probit():
-    mean, variance = marginals(9, 2)
-    exact = torch.special.ndtr((mean[:, 1] - mean[:, 0]) / variance.sum(1).sqrt())
-    computed = (RobustMax(2, eps=1e-9).predict(mean, variance + 0.0)[:, 1] - 1e-9).clamp(0, 1)
-    torch.testing.assert_close(computed, exact, rtol=0, atol=0.03)
-
-
-def test_gaussian_closed_forms():
-    likelihood = Gaussian(noise=0.25)
-    mean, variance, y = torch.tensor([[1.0]]), torch.tensor([[0.75]]), torch.tensor([2.0])
-    value, g, a = likelihood.statistics(mean, variance, y)
-    assert value.item() == pytest.approx(-0.5 * math.log(2 * math.pi * 0.25) - 1.75 / 0.5)
-    assert (g.item(), a.item()) == pytest.approx((4.0, 4.0))
-    assert likelihood.log_predictive(mean, variance, y).item() == pytest.approx(-0.5 * math.log(2 * math.pi) - 0.5)
-    assert likelihood.quantile(mean, variance, 0.975).item() == pytest.approx(1 + 1.959964)
-    assert likelihood.is_gaussian and not StudentT().is_gaussian
-
-
 def test_student_variance_is_infinite_for_few_degrees_of_freedom():
     mean, variance = marginals(2)
     assert StudentT(df=2.0).predict(mean, variance)[1].tolist() == [math.inf] * 2

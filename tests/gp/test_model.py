@@ -45,32 +45,21 @@ def dense_marginals(model: SignatureGP, x: Tensor) -> tuple[Tensor, Tensor]:
     "likelihood", [Gaussian(0.3), Bernoulli(), Softmax(3)], ids=["gaussian", "bernoulli", "softmax"]
 )
 def test_the_elbo_is_the_dense_formula(covariance: str, likelihood):
+    """Minibatches average to it, and gradients are those of finite differences."""
     x = series(6)
     y = targets(x) if likelihood.is_gaussian else labels(x, likelihood.classes)
-    model = disturb(small_gp(likelihood, 9, amplitude=1.4, theta=0.8, covariance=covariance))
+    model = disturb(small_gp(likelihood, 9, amplitude=1.4, theta=[0.7, 0.9], covariance=covariance, tol=1e-13))
     mean, variance = dense_marginals(model, x)
     sigma, m = dense_covariance(model.variational), model.variational.mean.detach()
     kl = 0.5 * sum(sigma[c].trace() + m[c] @ m[c] - 9 - torch.logdet(sigma[c]) for c in range(len(m)))
     wanted = likelihood.expected_log_prob(mean, variance, y).sum() - kl
     assert model.elbo(x, y).item() == pytest.approx(wanted.item(), rel=1e-10)
+    parts = [model.elbo(x[rows], y[rows], total=6).item() for rows in torch.randperm(6).split(2)]
+    assert sum(parts) / 3 == pytest.approx(wanted.item(), rel=1e-10)
+    assert model.elbo(list(x), y).item() == pytest.approx(wanted.item(), rel=1e-10)
+    assert gradients_are_right(model, lambda: model.elbo(x, y), rtol=1e-5)
     got = model.predict_f(x)
     assert torch.allclose(got[0], mean, rtol=1e-10, atol=1e-12) and torch.allclose(got[1], variance, rtol=1e-9)
-
-
-def test_minibatch_elbos_average_to_the_whole_one():
-    x = series(12)
-    for likelihood, y in ((Gaussian(), targets(x)), (Softmax(3), labels(x, 3))):
-        model = disturb(small_gp(likelihood, 9))
-        whole = model.elbo(x, y).item()
-        parts = [model.elbo(x[rows], y[rows], total=12).item() for rows in torch.randperm(12).split(3)]
-        assert sum(parts) / 4 == pytest.approx(whole, rel=1e-12)
-        assert model.elbo(list(x), y).item() == pytest.approx(whole, rel=1e-12)
-
-
-def test_gradients_of_the_elbo_are_those_of_finite_differences():
-    x, y = series(4), targets(series(4))
-    model = disturb(small_gp(Gaussian(0.3), 5, theta=[0.7, 1.2], tol=1e-13))
-    assert gradients_are_right(model, lambda: model.elbo(x, y), rtol=1e-5)
 
 
 @pytest.mark.parametrize("normalized", [False, True])
@@ -148,6 +137,10 @@ def test_chunks_change_nothing():
         got = model.predict_f(x, chunk=chunk)
         assert torch.allclose(got[0], mean, rtol=1e-12) and torch.allclose(got[1], variance, rtol=1e-12)
         assert torch.allclose(model.predict(x, chunk=chunk), model.predict(x), rtol=1e-12)
+    assert_refused("chunk must be at least 1", model.predict_f, x, chunk=0)
+    bad = series(5)
+    bad[3, 1, 0] = float("nan")
+    assert_refused("in series 3, at time index 1, channel 0", model.predict_f, bad, chunk=2)
 
 
 def test_one_series_one_class_and_no_series():
@@ -159,6 +152,8 @@ def test_one_series_one_class_and_no_series():
     )
     assert model.predict(x[:1]).shape == (1, 3) and model.sample_f(x[:1]).shape == (1, 1, 3)
     assert [part.shape for part in model.predict_f(x[:0])] == [(0, 3), (0, 3)]
+    assert_refused("the batch is empty", model.elbo, x[:0], one_class[:0])
+    assert_refused("3 series but 2 targets", model.elbo, x, one_class[:2])
     probabilities = model.predict(x)
     wanted = torch.stack([probabilities[i, c] for i, c in enumerate((0, 1, 2))]).log()
     assert torch.allclose(model.log_predictive(x, [0, 1, 2]), wanted, rtol=1e-9)
@@ -176,20 +171,13 @@ def test_float32_is_close_to_float64():
 
 
 def test_errors():
-    features, kernel = OrthogonalSignatureFeatures(2, 8), SignatureKernel(2)
-    for given, message in (
-        (SignatureKernel(3), "the kernel has 3 channels and the features 2"),
-        (SignatureKernel(2, depth=2), "words that the kernel leaves out"),
+    features, likelihood = OrthogonalSignatureFeatures(2, 8), Gaussian()
+    for message, kernel, options in (
+        ("the kernel has 3 channels and the features 2", SignatureKernel(3), {}),
+        (r"dtype must be torch.float32 or torch.float64", SignatureKernel(2), {"dtype": torch.float16}),
+        ("words that the kernel leaves out", SignatureKernel(2, depth=2), {}),
     ):
-        assert_refused(message, SignatureGP, given, features, Gaussian())
-    message = "dtype must be torch.float32 or torch.float64"
-    assert_refused(message, SignatureGP, kernel, features, Gaussian(), dtype=torch.float16)
-    large = small_gp(count=3)
-    for call in (lambda x: large.predict_f(x, full_cov=True), large.sample_f):
-        assert_refused("5001 series has 5001² entries; the most is 5000", call, torch.zeros(5001, 2, 2))
-    x, model = series(3), small_gp(Softmax(3), 7)
-    assert_refused("the batch is empty", model.elbo, x[:0], torch.zeros(0).long())
-    assert_refused("3 series but 2 targets", model.elbo, x, torch.zeros(2).long())
-    assert_refused("chunk must be at least 1", model.predict_f, x, chunk=0)
-    x[2, 1, 0] = float("nan")
-    assert_refused("in series 2, at time index 1, channel 0", model.predict_f, x, chunk=2)
+        assert_refused(message, SignatureGP, kernel, features, likelihood, **options)
+    model = small_gp(count=3)
+    for function, options in ((model.predict_f, {"full_cov": True}), (model.sample_f, {})):
+        assert_refused("5001 series has 5001² entries; the most is 5000", function, torch.zeros(5001, 2, 2), **options)

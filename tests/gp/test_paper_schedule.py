@@ -53,22 +53,15 @@ def test_a_long_run_comes_to_the_fixed_point_of_natural_gradients(kind: str, cov
     assert torch.allclose(dense_covariance(natural.variational), dense_covariance(nadam.variational), atol=5e-2)
 
 
-def test_every_evaluation_of_a_phase_is_recorded():
-    x = series(60)
-    schedule = PaperSchedule(iterations=6, batch=10, evaluate_every=2)
-    history = fit(small_gp(Gaussian(0.3), 7), (x, targets(x)), schedule, **QUIET)
-    assert history.stopped == dict.fromkeys(("q", "hyperparameters", "all"), "6 iterations")
+def test_every_evaluation_is_recorded_and_the_best_of_the_second_phase_restored():
+    x, model = series(60), small_gp(Gaussian(0.3), 7)
+    schedule = PaperSchedule(iterations=12, batch=48, evaluate_every=2, learning_rate=0.3)
+    history = fit(model, (x, targets(x)), schedule, **QUIET)
+    assert history.stopped == dict.fromkeys(("q", "hyperparameters", "all"), "12 iterations")
     for name in ("q", "hyperparameters"):
-        assert [record.iteration for record in history.of(name)] == [1, 3, 5]
+        assert [record.iteration for record in history.of(name)] == [1, 3, 5, 7, 9, 11]
         assert all(record.nlpp is not None and record.elbo is not None for record in history.of(name))
     assert all(record.nlpp is None for record in history.of("all")), "there all series train"
-
-
-def test_the_best_validation_nlpp_of_the_second_phase_is_restored():
-    x = series(60)
-    model = small_gp(Gaussian(0.3), 7)
-    schedule = PaperSchedule(iterations=12, batch=48, evaluate_every=1, learning_rate=0.3)
-    history = fit(model, (x, targets(x)), schedule, **QUIET)
     best = min(history.of("hyperparameters"), key=lambda record: record.nlpp or math.inf)
     assert best is not history.of("hyperparameters")[-1]
     assert model.kernel.theta.tolist() == best.theta
@@ -96,6 +89,21 @@ def test_integer_weights_are_repeated_series(kind: str, covariance: str):
         assert mine == pytest.approx(theirs, rel=1e-6)
 
 
+def test_wrong_weights_and_schedules_that_make_no_sense_are_refused():
+    x, model = series(10), small_gp()
+    data, message = (x, targets(x)), "sample_weight must be 10 positive numbers, one a series"
+    for weights in (torch.ones(9), [1.0] * 9 + [0.0], [float("nan")] * 10):
+        assert_refused(message, fit, model, data, PaperSchedule(), sample_weight=weights)
+    message = r"sample_weight is for PaperSchedule\(\); .* NaturalGradients"
+    assert_refused(message, fit, model, data, sample_weight=torch.ones(10))
+    for name in ("iterations", "batch", "learning_rate", "evaluate_every", "patience"):
+        assert_refused(f"{name} must be positive", PaperSchedule, **{name: 0})
+    assert_refused("cpu_budget must be positive", PaperSchedule, cpu_budget=-1.0)
+    for name in ("max_iter", "learning_rate", "inner", "settle", "patience", "max_joint", "batch"):
+        assert_refused(f"{name} must be positive", NaturalGradients, **{name: -1})
+    assert_refused("schedule must be NaturalGradients", fit, model, data, "adam")
+
+
 def test_minibatch_gradients_of_weighted_series_are_unbiased():
     """Their mean over a partition is the gradient of all series."""
     model, x, y = small_model()
@@ -110,15 +118,6 @@ def test_minibatch_gradients_of_weighted_series_are_unbiased():
     torch.testing.assert_close(sum(part.mean for part in parts) / 3, whole.mean)
     expected = model.likelihood.expected_log_prob(*model.latent_marginals(seen), y) @ weights - model.variational.kl()
     assert whole.elbo == pytest.approx(expected.item(), rel=1e-12)
-
-
-@pytest.mark.parametrize("weights", [torch.ones(9), [1.0] * 9 + [0.0], [float("nan")] * 10])
-def test_wrong_weights_are_refused(weights):
-    x = series(10)
-    with pytest.raises(ValueError, match="sample_weight must be 10 positive numbers, one a series"):
-        fit(small_gp(), (x, targets(x)), PaperSchedule(), sample_weight=weights, **QUIET)
-    with pytest.raises(ValueError, match=r"sample_weight is for PaperSchedule\(\); .* NaturalGradients"):
-        fit(small_gp(), (x, targets(x)), sample_weight=torch.ones(10), **QUIET)
 
 
 def test_only_some_parameters_are_learned():
@@ -136,16 +135,6 @@ def test_only_some_parameters_are_learned():
     model.kernel.requires_grad_(False)
     history = fit(model, (x, labels(x, 2)), NaturalGradients(), **QUIET)
     assert history.stopped["hyperparameters"] == "nothing to learn"
-
-
-def test_schedules_refuse_what_makes_no_sense():
-    paper = ("iterations", "batch", "learning_rate", "evaluate_every", "patience", "cpu_budget")
-    natural = ("max_iter", "learning_rate", "inner", "settle", "patience", "max_joint", "batch")
-    for schedule, names in ((PaperSchedule, paper), (NaturalGradients, natural)):
-        for name in names:
-            assert_refused(f"{name} must be positive", schedule, **{name: -1})
-    x = series(3)
-    assert_refused("schedule must be NaturalGradients", fit, small_gp(), (x, targets(x)), "adam", **QUIET)
 
 
 @pytest.mark.parametrize(("rate", "reason", "steps"), [(1e-9, "settled", 9), (0.03, "30 iterations", 30)])
