@@ -225,11 +225,11 @@ X = series(120)
 A, B = slice(0, 80), slice(80, 120)
 STEPS = NaturalGradients(learn=False, settle=1e-9)
 CASES: dict[str, Any] = {
-    "gaussian": (lambda: Gaussian(0.2), lambda: targets(X)),
-    "softmax": (lambda: Softmax(3), lambda: labels(X, 3)),
-    "bernoulli": (Bernoulli, lambda: labels(X, 2)),
-    "student": (lambda: StudentT(0.3, 4.0), lambda: targets(X)),
-    "poisson": (Poisson, lambda: (3 * targets(X).exp()).clamp(max=30).round()),
+    "gaussian": (lambda: Gaussian(0.2), targets(X)),
+    "softmax": (lambda: Softmax(3), labels(X, 3)),
+    "bernoulli": (Bernoulli, labels(X, 2)),
+    "student": (lambda: StudentT(0.3, 4.0), targets(X)),
+    "poisson": (Poisson, (3 * targets(X).exp()).clamp(max=30).round()),
 }
 others = pytest.mark.parametrize("case", ["softmax", "bernoulli", "student", "poisson"])
 covariances = pytest.mark.parametrize("covariance", ["full", "shared", "diagonal"])
@@ -237,7 +237,7 @@ covariances = pytest.mark.parametrize("covariance", ["full", "shared", "diagonal
 
 def problem(case: str, covariance: Any = "full", dtype: torch.dtype = torch.float64) -> tuple[SignatureGP, Tensor]:
     likelihood, y = CASES[case]
-    return small_gp(likelihood(), 7, theta=0.6, covariance=covariance, dtype=dtype), y()
+    return small_gp(likelihood(), 7, theta=0.6, covariance=covariance, dtype=dtype), y
 
 
 def expected(model: SignatureGP, x: Tensor, y: Tensor) -> float:

@@ -138,7 +138,7 @@ def test_every_phase_is_cut_short_by_the_time_limit(schedule: Any):
 
 
 @pytest.mark.parametrize(("n", "share"), [(50, 0.2), (333, 0.1), (100, 0.29), (64, 0.5)])
-def test_the_split_is_stratified_and_disjoint(n: int, share: float):
+def test_the_split_is_stratified_and_minibatches_take_every_series_once_before_any_again(n: int, share: float):
     y = (torch.rand(n, generator=generator(n)) ** 2 * 4).long()
     train, valid = split_rows(share, y, True, generator(0))
     assert torch.equal(torch.cat([train, valid]).sort().values, torch.arange(n))
@@ -149,14 +149,11 @@ def test_the_split_is_stratified_and_disjoint(n: int, share: float):
     regression = split_rows(share, y.double(), False, generator(0))
     assert len(regression[1]) == int(share * n + 1e-9)
     assert not torch.equal(split_rows(share, y, True, generator(1))[1], valid)
-
-
-def test_minibatches_take_every_series_once_before_any_again():
-    rows, minibatches = torch.arange(10, 17), Minibatches(generator(0))
-    drawn = [minibatches.next(rows, 3) for _ in range(14)]
-    assert all(len(set(batch.tolist())) == 3 for batch in drawn)
-    assert all(torch.equal(whole.sort().values, rows) for whole in torch.cat(drawn).split(7))
-    assert torch.equal(minibatches.next(rows, 20).sort().values, rows)
+    minibatches = Minibatches(generator(0))
+    drawn = [minibatches.next(train, n // 4) for _ in range(2 * len(train))]
+    assert all(len(set(batch.tolist())) == n // 4 for batch in drawn)
+    assert all(torch.equal(whole.sort().values, train) for whole in torch.cat(drawn).split(len(train)))
+    assert torch.equal(minibatches.next(train, 2 * n).sort().values, train)
 
 
 def test_splits_that_are_given_and_splits_that_are_not_made():
