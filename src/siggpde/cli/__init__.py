@@ -13,7 +13,7 @@ from siggpde.cli import compare, demo, drift, evaluate, explain, fit, info, pred
 from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging, wait_passively
 
 app = typer.Typer(
-    help="Predict from time series, and say how sure you are, with signature-kernel Gaussian processes.",
+    help="Predict from time series, with calibrated probabilities, by Gaussian processes with signature kernels.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     add_completion=False,

@@ -66,8 +66,8 @@ def compare(
 ) -> None:
     """Compare siggpde with other methods on your own labelled series: scores of predictions, and CPU seconds.
 
-    All methods have default settings and the same splits. Those of aeon need it (pip install aeon); a temperature,
-    fitted to left-out series, turns their scores into probabilities.
+    All methods have default settings and the same splits. The methods of aeon need aeon
+    (pip install aeon). A temperature, fitted to left-out series, turns their scores into probabilities.
     """
     check_output_file(output, force, (".json",))
     if test is not None and folds is not None:

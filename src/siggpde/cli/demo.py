@@ -31,7 +31,7 @@ def demo(
     output: Annotated[Path | None, option("Folder for demo.json, report.html, report.md and model/.")] = None,
     force: Annotated[bool, option("Overwrite the files of an earlier call.", name="--force")] = False,
     series: Annotated[int | None, option("Train on the first N series only.", "N", min=20)] = None,
-    seed: Annotated[int, option("Decides which series settings are tried on.", "N")] = 0,
+    seed: Annotated[int, option("Two runs with the same seed give the same model.", "N")] = 0,
 ) -> None:
     """Train on the data set inside the package, and print accuracy, NLPP and times on its test set.
 

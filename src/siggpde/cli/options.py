@@ -34,9 +34,9 @@ _reading = functools.partial(option, rich_help_panel="How DATA is read")
 
 Data = Annotated[str, argument("A file (.csv, .parquet, .ts, .arff, .npz, .npy) or a data set's name.", "DATA")]
 Model = Annotated[Path, argument("A model folder, written by siggpde fit.", "MODEL")]
-_GROUPS = "The group of each series, such as a person; whole groups are left out."
+_GROUPS = "The group of each series, such as a person; groups are left out as a whole."
 Groups = Annotated[str | None, _reading(_GROUPS, "COLUMN")]
-_SPANS = "Groups by the --time of the first point: 1d, 12h, 30min, 1w, ..."
+_SPANS = "Group series by the span of time in which they begin: 1d, 12h, 30min, 1w, ..."
 GroupsByTime = Annotated[str | None, _reading(_SPANS, "SPAN")]
 SampleWeight = Annotated[str | None, _reading("The weight of each series in the fit.", "COLUMN")]
 Task = Literal["auto", "classification", "regression"]
@@ -52,7 +52,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log more, on std
 _ROW_A_POINT, _ROW_A_SERIES = "Tables with one row per point: ", "Tables with one row per series: "
 _SERIES = f"{_ROW_A_POINT}the column that identifies the series. Without it, a row is a series."
 _IDS = f"{_ROW_A_SERIES}ids, which are written next to the predictions."
-_PART = "For data with both parts; by default fit and compare read train, others test."
+_PART = "What to read if DATA has both parts; by default train for fit and compare, otherwise test."
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ReadOptions:
     series: Annotated[str | None, _reading(_SERIES, "COLUMN")] = None
     id: Annotated[str | None, _reading(_IDS, "COLUMN")] = None
     time: Annotated[str | None, _reading(f"{_ROW_A_POINT}times, as numbers or dates.", "COLUMN")] = None
-    channels: Annotated[str | None, _reading("Tables: the columns to read; by default all of numbers.", "A,B")] = None
+    channels: Annotated[str | None, _reading("Tables: the columns to read; by default all numeric ones.", "A,B")] = None
     ignore: Annotated[str | None, _reading("Tables: the columns to leave out.", "A,B")] = None
     separator: Annotated[str | None, _reading("CSV: the mark between cells; by default it is guessed.", "MARK")] = None
     part: Annotated[Literal["train", "test"] | None, _reading(_PART)] = None

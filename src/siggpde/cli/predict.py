@@ -39,7 +39,7 @@ def predict(
         Path | None, options.option("Classification: costs of decisions (columns) by true class (rows).", "FILE.csv")
     ] = None,
     reject_cost: Annotated[
-        float | None, options.option("Classification: decide nothing where every decision costs more.", "COST")
+        float | None, options.option("Classification: decide nothing where every decision would cost more.", "COST")
     ] = None,
     resume: Annotated[
         bool, options.option("Continue interrupted predictions (.npy or .parquet to .parquet).", name="--resume")
@@ -49,8 +49,8 @@ def predict(
 ) -> None:
     """Predict new series: a class and its probabilities, or a number and its interval; and the novelty of each series.
 
-    DATA is read with the options of the fit, unless others are given. It needs no labels; those it has are not read.
-    From .npy or .parquet to .parquet, any number of series are read, predicted and written block by block.
+    DATA is read with the options of the fit, unless others are given. It needs no labels; if it has some, they are not
+    read. From .npy or .parquet to .parquet, any number of series are read, predicted and written block by block.
     """
     if not 0 < level < 1:
         raise WrongCall(f"--level must be between 0 and 1, such as 0.9; got {level:g}")

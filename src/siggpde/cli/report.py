@@ -67,10 +67,10 @@ def report(
     *,
     settings: PageSettings,
     labels: Annotated[
-        bool, options.option("Whether DATA has labels, to judge the predictions by.", name="--labels/--no-labels")
+        bool, options.option("Whether DATA has labels by which to judge predictions.", name="--labels/--no-labels")
     ] = True,
     groups: Annotated[
-        str | None, options.option("The group of each series, such as a person; each is judged.", "COLUMN")
+        str | None, options.option("Groups of series, such as persons; each is judged by itself.", "COLUMN")
     ] = None,
     call: options.ModelCall,
 ) -> None:

@@ -33,14 +33,14 @@ def reproduce(
     ] = None,
     jobs: Annotated[int, option("Runs at the same time, each on one thread.", "N", min=1)] = 1,
     settings: Annotated[
-        str | None, option("Other settings of the experiment: authors, as its authors ran it.", "NAME")
+        str | None, option("Other settings of the experiment: authors, as the paper's authors ran it.", "NAME")
     ] = None,
     config: Annotated[Path | None, option("A TOML file of your settings.", "FILE", exists=True, dir_okay=False)] = None,
 ) -> None:
     """Run an experiment of the SigGPDE paper: accuracy, NLPP and time of SigGPDE and of the GPSig baselines.
 
     The command writes results.json, report.md (its tables next to those of the paper) and the figures as PNG and SVG,
-    and prints the report. With a folder of results it goes on where an earlier call stopped.
+    and prints the report. If the folder has results, it goes on where an earlier call stopped.
     """
     from siggpde_paper.experiments import folder_of, reproduce_all
     from siggpde_paper.experiments import reproduce as run
