@@ -40,10 +40,10 @@ def render(records: Records, order: Sequence[str]) -> str:
 
 def latest(records: Records) -> Records:
     """The last record of every cell, in the order in which cells first came."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    by_cell: dict[tuple[Any, ...], dict[str, Any]] = {}
     for record in records:
-        found[tuple(record[key] for key in _KEYS)] = record
-    return list(found.values())
+        by_cell[tuple(record[key] for key in _KEYS)] = record
+    return list(by_cell.values())
 
 
 def write_between_markers(page: Path, text: str) -> None:
@@ -87,14 +87,14 @@ def _number_tables(records: Records, methods: list[str]) -> list[str]:
     for data in dict.fromkeys(record["data"] for record in records):
         for method in methods:
             every = [r for r in records if r["data"] == data and r["method"] == method]
-            own = [r for r in every if "failed" not in r]
-            count = str(len(own)) if len(own) == len(every) else f"{len(own)} of {len(every)}"
-            if not own:
+            finished = [r for r in every if "failed" not in r]
+            count = str(len(finished)) if len(finished) == len(every) else f"{len(finished)} of {len(every)}"
+            if not finished:
                 rows.append([data, method, count, *[""] * 5])
                 continue
-            shown = [_spread([float(r[name]) for r in own], 1, ".4g") for name in ("rmse", "nlpd")]
-            coverage = _spread([float(r["coverage"]) for r in own], 100, ".1f")
-            costs = [f"{_geometric(r[name] for r in own):.2f}" for name in ("cpu_fit", "cpu_predict")]
+            shown = [_spread([float(r[name]) for r in finished], 1, ".4g") for name in ("rmse", "nlpd")]
+            coverage = _spread([float(r["coverage"]) for r in finished], 100, ".1f")
+            costs = [f"{_geometric(r[name] for r in finished):.2f}" for name in ("cpu_fit", "cpu_predict")]
             rows.append([data, method, count, *shown, coverage, *costs])
     head = ["data set", "method", "resamples", "RMSE", "NLPD", "in 90 % intervals, %", "fit, CPU s", "predict, CPU s"]
     return [_sizes(records), _table(head, rows, text=2)]
@@ -102,12 +102,12 @@ def _number_tables(records: Records, methods: list[str]) -> list[str]:
 
 def _by_set(records: Records, name: str) -> dict[tuple[str, str], list[float]]:
     """Values by (method, data set), where no seed failed."""
-    found: dict[tuple[str, str], list[float]] = {}
+    by_cell: dict[tuple[str, str], list[float]] = {}
     for record in records:
         if "failed" not in record:
-            found.setdefault((record["method"], record["data"]), []).append(float(record[name]))
+            by_cell.setdefault((record["method"], record["data"]), []).append(float(record[name]))
     failed = {(record["method"], record["data"]) for record in records if "failed" in record}
-    return {key: values for key, values in found.items() if key not in failed}
+    return {key: values for key, values in by_cell.items() if key not in failed}
 
 
 def _per_set(

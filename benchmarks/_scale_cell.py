@@ -32,8 +32,8 @@ def like_crop(path: Path, n: int, seed: int = 0) -> tuple[np.ndarray, str]:
 
     generator = np.random.default_rng(seed)
     try:
-        found = load_dataset("Crop")
-        curves, labels, name = found.X_train[:, 0].astype(np.float32), found.y_train, "Crop"
+        crop = load_dataset("Crop")
+        curves, labels, name = crop.X_train[:, 0].astype(np.float32), crop.y_train, "Crop"
     except (FileNotFoundError, ValueError):
         curves = generator.normal(size=(7200, _LENGTH)).cumsum(axis=1).astype(np.float32) * 0.3
         labels = np.arange(7200) % _CLASSES
@@ -42,9 +42,9 @@ def like_crop(path: Path, n: int, seed: int = 0) -> tuple[np.ndarray, str]:
     rows = generator.integers(len(curves), size=n)
     file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n, curves.shape[1]))
     for start in range(0, n, _BLOCK):
-        own = rows[start : start + _BLOCK]
-        noise = generator.standard_normal((len(own), curves.shape[1]), dtype=np.float32)
-        file[start : start + _BLOCK] = curves[own] + np.float32(0.1 * curves.std()) * noise
+        block = rows[start : start + _BLOCK]
+        noise = generator.standard_normal((len(block), curves.shape[1]), dtype=np.float32)
+        file[start : start + _BLOCK] = curves[block] + np.float32(0.1 * curves.std()) * noise
     file.flush()
     return labels[rows], name
 

@@ -70,14 +70,14 @@ def contributions(cases: list[Case], batch: SeriesBatch, permutations: int) -> l
     terms, reference = cases[0].terms, cases[0].reference[None]
     plans = plans_of(terms)
     latents, begins = member_logits(terms, batch), member_logits(terms, SeriesBatch(reference))
-    found = []
+    explanations = []
     for row, case in enumerate(cases):
         ends = Ends(latents[:, row], reference, begins, torch.zeros(1, dtype=torch.int64))
         settings = PermutationSettings(SEGMENTS, permutations, uncertainty=False)
         sampled = sample_credits(terms, case.one, ends, settings, plans)
         credits = over_members(terms, sampled.credits).mean(0)
-        found.append((credits[..., case.pair[0]] - credits[..., case.pair[1]]).numpy())
-    return found
+        explanations.append((credits[..., case.pair[0]] - credits[..., case.pair[1]]).numpy())
+    return explanations
 
 
 def with_uncertainty(cases: list[Case], batch: SeriesBatch, permutations: int) -> list[np.ndarray]:
@@ -85,8 +85,8 @@ def with_uncertainty(cases: list[Case], batch: SeriesBatch, permutations: int) -
     terms, names = cases[0].terms, [f"channel {c}" for c in range(batch.channels)]
     pairs, classes = torch.stack([case.pair for case in cases]), len(terms.logits.offset)
     settings = PermutationSettings(SEGMENTS, permutations)
-    found = segment_contributions(terms, batch, names, list(range(classes)), pairs, settings)
-    return [each.contrast for each in found]
+    explanations = segment_contributions(terms, batch, names, list(range(classes)), pairs, settings)
+    return [explanation.contrast for explanation in explanations]
 
 
 def measured_together(
@@ -94,9 +94,11 @@ def measured_together(
 ) -> tuple[np.ndarray, np.ndarray]:
     """CPU seconds, the same for every series of one call, and deletion scores."""
     start = time.process_time()
-    found = explain(cases, batch, PERMUTATIONS)
+    explanations = explain(cases, batch, PERMUTATIONS)
     seconds = (time.process_time() - start) / len(cases)
-    return np.full(len(cases), seconds), np.array([case.score(own) for case, own in zip(cases, found, strict=True)])
+    return np.full(len(cases), seconds), np.array(
+        [case.score(curves) for case, curves in zip(cases, explanations, strict=True)]
+    )
 
 
 def measured(cases: list[Case], explain: Callable[[Case], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -104,9 +106,9 @@ def measured(cases: list[Case], explain: Callable[[Case], np.ndarray]) -> tuple[
     seconds, scores = [], []
     for case in cases:
         start = time.process_time()
-        found = explain(case)
+        explanations = explain(case)
         seconds.append(time.process_time() - start)
-        scores.append(case.score(found))
+        scores.append(case.score(explanations))
     return np.array(seconds), np.array(scores)
 
 
@@ -142,11 +144,11 @@ def main() -> None:
             break
     else:
         print(f"KernelSHAP does not reach our score with {SAMPLES[-1]} evaluations: its time is a lower bound")
-    for name, own in (("", ours[0]), (" with uncertainty", with_std[0])):
+    for name, curves in (("", ours[0]), (" with uncertainty", with_std[0])):
         draws = random.integers(len(cases), size=(1000, len(cases)))
-        ratios = theirs[0][draws].sum(1) / own[draws].sum(1)
+        ratios = theirs[0][draws].sum(1) / curves[draws].sum(1)
         low, high = np.quantile(ratios, [0.05, 0.95])
-        print(f"ours{name}: {theirs[0].sum() / own.sum():.1f} times as fast ({low:.1f} to {high:.1f})")
+        print(f"ours{name}: {theirs[0].sum() / curves.sum():.1f} times as fast ({low:.1f} to {high:.1f})")
 
 
 if __name__ == "__main__":

@@ -85,19 +85,19 @@ def measured(name: str, seed: int, max_train: int, max_test: int) -> dict[str, A
         take(train, rows), y[split.train][rows]
     )
     whole, part = fit(np.arange(n_train)), fit(half.train)
-    found = judge(whole, part, take(train, half.test), y[split.train][half.test], test, y[split.test])
-    return {"n_train": n_train, "n_test": len(split.test), **found}
+    figures = judge(whole, part, take(train, half.test), y[split.train][half.test], test, y[split.test])
+    return {"n_train": n_train, "n_test": len(split.test), **figures}
 
 
 def class_figures(whole: Any, part: Any, held: Any, held_y: np.ndarray, test: Any, y: np.ndarray) -> dict[str, Any]:
     truth = np.searchsorted(whole.classes_, y)
-    found: dict[str, Any] = {"classes": len(whole.classes_), "accuracy": float(whole.score(test, y))}
+    figures: dict[str, Any] = {"classes": len(whole.classes_), "accuracy": float(whole.score(test, y))}
     for name, settings in (("never empty", {}), ("random", {"allow_empty": True}), ("by class", {"by_class": True})):
-        found[f"ours {name}"] = _judged(whole.predict_set(test, LEVEL, **settings), truth)
+        figures[f"ours {name}"] = _judged(whole.predict_set(test, LEVEL, **settings), truth)
     for name, randomised in (("never empty", False), ("random", True)):
         sets = split_sets(part, held, np.searchsorted(part.classes_, held_y), test, randomised)
-        found[f"split {name}"] = _judged(sets, truth)
-    return found
+        figures[f"split {name}"] = _judged(sets, truth)
+    return figures
 
 
 def split_sets(part: Any, held: Any, held_y: np.ndarray, test: Any, randomised: bool) -> np.ndarray:
@@ -105,10 +105,12 @@ def split_sets(part: Any, held: Any, held_y: np.ndarray, test: Any, randomised: 
     from crepes import ConformalClassifier  # noqa: PLC0415 - the other figures need none
 
     chances, new = (torch.from_numpy(part.predict_proba(X)) for X in (held, test))
-    own = adaptive_scores(chances, training_shares(len(chances), randomised)).numpy()[np.arange(len(held_y)), held_y]
+    scores_of_truth = adaptive_scores(chances, training_shares(len(chances), randomised)).numpy()[
+        np.arange(len(held_y)), held_y
+    ]
     random = torch.rand(len(new), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     scores = adaptive_scores(new, random if randomised else torch.zeros_like(random)).numpy()
-    p = ConformalClassifier().fit(own).predict_p(scores, smoothing=False)
+    p = ConformalClassifier().fit(scores_of_truth).predict_p(scores, smoothing=False)
     sets = p > 1 - LEVEL + 1e-9
     if not randomised:
         sets[np.arange(len(sets)), new.numpy().argmax(axis=1)] = True
@@ -122,13 +124,13 @@ def _judged(sets: np.ndarray, truth: np.ndarray) -> list[float]:
 def number_figures(whole: Any, part: Any, held: Any, held_y: np.ndarray, test: Any, y: np.ndarray) -> dict[str, Any]:
     from crepes import ConformalRegressor  # noqa: PLC0415
 
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for method in ("bayes", "conformal"):
-        found[f"ours {method}"] = _within(whole.predict_interval(test, LEVEL, method), y)
+        figures[f"ours {method}"] = _within(whole.predict_interval(test, LEVEL, method), y)
     (mean, sigma), (new, new_sigma) = (part.predict(X, return_std=True) for X in (held, test))
     split = ConformalRegressor().fit(held_y - mean, sigmas=sigma)
-    found["split conformal"] = _within(split.predict_int(new, sigmas=new_sigma, confidence=LEVEL), y)
-    return found
+    figures["split conformal"] = _within(split.predict_int(new, sigmas=new_sigma, confidence=LEVEL), y)
+    return figures
 
 
 def _within(ends: np.ndarray, y: np.ndarray) -> list[float]:

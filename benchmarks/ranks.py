@@ -64,12 +64,12 @@ class Case:
 
 def best(work: Callable[[], object], times: int = 5) -> float:
     """CPU seconds, the least of some times: those of a core that has nothing else to do."""
-    found = []
+    measurements = []
     for _ in range(times):
         started = time.process_time()
         work()
-        found.append(time.process_time() - started)
-    return min(found)
+        measurements.append(time.process_time() - started)
+    return min(measurements)
 
 
 def triangle(size: int) -> int:

@@ -81,9 +81,18 @@ def judged(data: tuple[Any, np.ndarray, Any], numbers: bool = False) -> tuple[An
     model = kind(random_state=0, n_jobs=1).fit(x, y)
     scale = y.std() if numbers else 1.0
     values = [model.novelty(new)]
-    for each in model.explain(new):
-        terms = [each.latent, each.constant, each.rest, *(term.value for term in each.contributions)]
-        values += [np.array(terms) / scale, each.segments.values.ravel() / scale, each.segments.std.ravel() / scale]
+    for explanation in model.explain(new):
+        terms = [
+            explanation.latent,
+            explanation.constant,
+            explanation.rest,
+            *(term.value for term in explanation.contributions),
+        ]
+        values += [
+            np.array(terms) / scale,
+            explanation.segments.values.ravel() / scale,
+            explanation.segments.std.ravel() / scale,
+        ]
     return None, {"values": np.concatenate(values), "scores": np.zeros(0)}
 
 
@@ -130,18 +139,18 @@ FITS: dict[str, Callable[[], tuple[Any, dict[str, np.ndarray]]]] = {
 
 def compute(models: Path | None) -> dict[str, np.ndarray]:
     """Values and scores of every fit; with `models`, estimators are saved there."""
-    found: dict[str, np.ndarray] = {}
+    results: dict[str, np.ndarray] = {}
     for name, fit in FITS.items():
         try:
             model, arrays = fit()
         except FileNotFoundError:
             print(f"{name}: the data set is not at hand", file=sys.stderr)
             continue
-        found |= {f"{name}/{key}": value for key, value in arrays.items()}
+        results |= {f"{name}/{key}": value for key, value in arrays.items()}
         if model is not None and models is not None:
             model.save(models / name.replace(", ", "-"), force=True)
         print(f"{name}: done", file=sys.stderr)
-    return found
+    return results
 
 
 def compare(before: dict[str, np.ndarray], after: dict[str, np.ndarray], tolerance: float) -> bool:

@@ -125,7 +125,7 @@ def _corrupted(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _classes(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
     train, y, test, y_test = _loaded(cell["data"])
     for label in np.unique(y):
-        kept = [series for series, own in zip(train, y, strict=True) if own != label]
+        kept = [series for series, answer in zip(train, y, strict=True) if answer != label]
         model = SigGPClassifier().fit(kept, y[y != label])
         score = model.novelty(test, return_score=True)[1]
         yield {"kind": str(label), "auc": _auc(score[y_test != label], score[y_test == label])}

@@ -215,8 +215,8 @@ def tensors_of(value: Any, seen: set[int] | None = None) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict | list | tuple):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from tensors_of(each, seen)
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from tensors_of(entry, seen)
     elif type(value).__module__.startswith(("siggpde", "torch.nn")):
         yield from tensors_of(vars(value), seen)
 

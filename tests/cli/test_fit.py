@@ -402,8 +402,8 @@ def test_compare_keeps_groups_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Series of one person are nearly the same, labels by person at random: without groups they seem predictable."""
     monkeypatch.setitem(METHODS, "siggpde", ours(n_features=20, members=1, transforms={}))
     generator = np.random.default_rng(1)
-    walks = generator.normal(size=(10, 1, 12)).cumsum(axis=2).repeat(4, axis=0)
-    x, y = walks + 0.01 * generator.normal(size=walks.shape), generator.permutation(np.arange(10) % 2).repeat(4)
+    series = generator.normal(size=(10, 1, 12)).cumsum(axis=2).repeat(4, axis=0)
+    x, y = series + 0.01 * generator.normal(size=series.shape), generator.permutation(np.arange(10) % 2).repeat(4)
     np.savez(tmp_path / "walks.npz", X=x, y=y, person=np.arange(10).repeat(4))
     results = {}
     for name, options in (("series", []), ("groups", ["--groups", "person"])):

@@ -60,7 +60,7 @@ def slow_sets(
     folds = fold_numbers(Targets(record.y, classes, None, record.groups)).tolist()
     links = {}
     for fold in set(folds):
-        others = torch.tensor([i for i, own in enumerate(folds) if own != fold])
+        others = torch.tensor([i for i, own_scores in enumerate(folds) if own_scores != fold])
         rest = Targets(record.y, classes, None, record.groups)[others]
         links[fold] = fit_link(record.mean[others], record.variance[others], rest)
     means, variance = means_without(committee, new), committee.latents(new).variance
@@ -178,9 +178,11 @@ def test_without_the_closed_form_new_series_are_compared_as_they_are(changed: di
     record, nothing = committee.left_out, torch.zeros(1)
     counted = torch.zeros(300, 2)
     for fold in scored_folds(committee, record, False):
-        own = fold.link.probabilities(record.mean[fold.rows], record.variance[fold.rows])
-        own = adaptive_scores(own, nothing).gather(1, record.y[fold.rows][:, None])
-        counted += (own[:, None] >= adaptive_scores(fold.link.probabilities(*committee.latents(new)), nothing)).sum(0)
+        own_scores = fold.link.probabilities(record.mean[fold.rows], record.variance[fold.rows])
+        own_scores = adaptive_scores(own_scores, nothing).gather(1, record.y[fold.rows][:, None])
+        counted += (
+            own_scores[:, None] >= adaptive_scores(fold.link.probabilities(*committee.latents(new)), nothing)
+        ).sum(0)
     p = committee.probabilities(new)
     actual = prediction_sets(committee, new, 0.9)
     assert torch.equal(actual, ((1 + counted) / (1 + len(record.y)) > 0.1) | (p == p.amax(1, keepdim=True)))
@@ -263,8 +265,8 @@ def test_predictions_without_a_series_of_few_features_or_landmarks_and_in_pieces
     committee, batch = fitted_jackknife(8, targets_of(20, 3)), SeriesBatch(walks(20, 8, 2, 3))
     values = committee.standard(batch).values.flatten(1)
     order = torch.cdist(committee.landmarks.values.flatten(1), values).argmin(1)
-    own = closed_form(committee, batch[order]).diagonal().T
-    torch.testing.assert_close(own, committee.left_out.mean, rtol=1e-5, atol=1e-5)
+    own_scores = closed_form(committee, batch[order]).diagonal().T
+    torch.testing.assert_close(own_scores, committee.left_out.mean, rtol=1e-5, atol=1e-5)
     committee = fitted_jackknife(8, targets_of(20, 3), ViewSettings(kinds=("linear",), max_landmarks=10))
     jackknife, new = Jackknife(committee, committee.left_out), SeriesBatch(walks(7, 8, 2, 4))
     assert not jackknife.closed_form

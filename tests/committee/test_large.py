@@ -34,8 +34,8 @@ def test_threads_change_no_bit():
     targets = Targets((batch.values[:, -1, 0] > batch.values[:, 0, 0]).long(), 2)
     blocks, rows = [], {}
     for view in small_views()[:-1]:
-        block, own = view.fit(batch[:50])
-        blocks, rows = [*blocks, block], rows | own
+        block, landmark_rows = view.fit(batch[:50])
+        blocks, rows = [*blocks, block], rows | landmark_rows
     recipes = [Recipe("sum", (("x1", 2.0), ("L", 1.0), ("P", 1.0))), Recipe("square", (("base", 1.0), ("R1", 1.0)), 2)]
     fits = []
     for threads in (1, 2):
@@ -100,7 +100,7 @@ def test_chunks_have_the_threads_of_the_core_where_torch_has_one():
 
     with limited(2, rows=10):
         assert torch.get_num_threads() == 1
-        assert all(each.startswith("chunk") for each in parallel_map(name, range(4)))
+        assert all(thread.startswith("chunk") for thread in parallel_map(name, range(4)))
         assert torch.get_num_threads() == 1
     with limited(1, rows=10):
         assert set(parallel_map(name, range(4))) == {threading.current_thread().name}

@@ -53,10 +53,10 @@ def test_much_variance_is_no_knowledge(classes: int, seed: int):
     mean, _, _ = latents(9, classes, seed)
     actual = [link_of(classes, seed).probabilities(mean, torch.full((9,), v).double()) for v in (0.4, 2.0, 20.0, 1e12)]
     torch.testing.assert_close(actual[-1], torch.full((9, classes), 1 / classes).double(), rtol=0, atol=1e-4)
-    top = torch.stack([each.amax(1) for each in actual])
+    top = torch.stack([table.amax(1) for table in actual])
     assert bool((top.diff(dim=0) <= 1e-9).all())
-    for each in actual:
-        torch.testing.assert_close(each.sum(1), torch.ones(9).double())
+    for table in actual:
+        torch.testing.assert_close(table.sum(1), torch.ones(9).double())
 
 
 @pytest.mark.parametrize(("mean", "excess"), [*itertools.product([-3.0, -1.0, 0.2, 2.0], [0.05, 0.5, 2.0, 10.0])])

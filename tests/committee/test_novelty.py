@@ -62,8 +62,8 @@ def test_p_values_count_left_out_series_with_the_new_one_joined():
     actual = COMMITTEE.novelty.p_values(scores.score, joined)
     for row in range(len(batch)):
         kernel = COMMITTEE.novelty.kernel_score(joined[:, row].log())
-        own = torch.maximum(kernel, COMMITTEE.novelty.left_out_facts)
-        assert float(actual[row]) == pytest.approx((1 + int((own >= scores.score[row]).sum())) / 41)
+        reference = torch.maximum(kernel, COMMITTEE.novelty.left_out_facts)
+        assert float(actual[row]) == pytest.approx((1 + int((reference >= scores.score[row]).sum())) / 41)
     assert bool(
         (joined <= (COMMITTEE.left_out.variances + COMMITTEE.noise_variances[:, None])[:, None] * (1 + 1e-9)).all()
     )
@@ -88,11 +88,11 @@ def test_p_values_come_from_one_look_at_every_series(chunk: int, monkeypatch: py
 def test_p_values_count_scores_and_trust_falls_beyond_the_limit():
     novelty = COMMITTEE.novelty
     assert novelty is not None
-    own = novelty.left_out_scores
-    score = torch.cat([own, own + 1e-6, torch.tensor([-1e9, 1e9])])
-    slow = torch.tensor([(1 + int((own >= each).sum())) / (len(own) + 1) for each in score]).double()
+    reference = novelty.left_out_scores
+    score = torch.cat([reference, reference + 1e-6, torch.tensor([-1e9, 1e9])])
+    slow = torch.tensor([(1 + int((reference >= value).sum())) / (len(reference) + 1) for value in score]).double()
     torch.testing.assert_close(novelty.p_values(score), slow)
-    slow = [(1 + int((own[novelty.labels == 1] >= each).sum())) / 21 for each in score]
+    slow = [(1 + int((reference[novelty.labels == 1] >= value).sum())) / 21 for value in score]
     torch.testing.assert_close(novelty.p_values(score, by_class=True)[:, 1], torch.tensor(slow).double())
     assert novelty is not None
     score = torch.linspace(-1, 5 * novelty.limit, 50).double()
@@ -163,9 +163,9 @@ def test_scores_are_finite_whatever_the_facts(n: int, channels: int, seed: int):
     facts = torch.randn(n, 3 * channels + 3, generator=random).double().abs()
     facts[torch.rand(facts.shape, generator=random) < 0.2] = torch.nan
     facts[:, 0] = 5.0  # a level that never changes
-    scores, own = FactScores.fit(facts)
+    scores, reference = FactScores.fit(facts)
     again, fact = scores(facts)
-    assert bool(torch.isfinite(own).all() & torch.isfinite(again).all()) and bool((fact < facts.shape[1]).all())
+    assert bool(torch.isfinite(reference).all() & torch.isfinite(again).all()) and bool((fact < facts.shape[1]).all())
 
 
 def test_ninety_nine_points_where_all_had_a_hundred_is_no_news():

@@ -89,7 +89,7 @@ def test_a_power_is_that_of_the_cosine():
     torch.testing.assert_close(actual.gram, wanted)
     torch.testing.assert_close(actual.gram.diagonal(), actual.variance)
     assert float(torch.linalg.eigvalsh(actual.gram)[0]) > -1e-12
-    new = {name: Rows(each.gram[5:], each.variance[5:]) for name, each in rows.items()}
+    new = {name: Rows(kernel_rows.gram[5:], kernel_rows.variance[5:]) for name, kernel_rows in rows.items()}
     torch.testing.assert_close(recipe.mix(new, plain.variance).gram, wanted[5:])
     zero = {"a": Rows(torch.zeros(2, 3).double(), torch.full((2,), 1e-9).double())}
     actual = Recipe("a²", (("a", 1.0),), 2).mix(zero, torch.ones(3).double())

@@ -72,8 +72,10 @@ def test_left_out_of_landmarks_is_a_refit_too(
     torch.testing.assert_close(left_out.variance, slow.variance[some], rtol=1e-7, atol=1e-8)
     new, _ = random_rows(n + 5, 40, 3)
     across = Rows(new.gram[n:, :m], new.variance[n:])
-    own = across.gram @ normal.whitening
-    wanted = dense(phi @ phi.T, own @ phi.T, across.variance, targets.signs(), noise, fitted.amplitude, targets.counts)
+    new_features = across.gram @ normal.whitening
+    wanted = dense(
+        phi @ phi.T, new_features @ phi.T, across.variance, targets.signs(), noise, fitted.amplitude, targets.counts
+    )
     mean, variance = fitted.predict(across)
     torch.testing.assert_close(mean, wanted.mean, rtol=1e-7, atol=1e-7)
     torch.testing.assert_close(variance, wanted.variance, rtol=1e-6, atol=1e-8)

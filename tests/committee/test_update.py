@@ -36,9 +36,9 @@ def fitted(classes: int | None, weights: Tensor | None = None, count: int = FIRS
     batch = series()[:count]
     y = targets(batch, classes)
     by_class = None if weights is None else weights / weights[y].mean()
-    own = None if by_class is None else by_class[y]
+    series_weights = None if by_class is None else by_class[y]
     chosen = ViewSettings(kinds=("linear", "path", "windows"), members=3, words=100, **settings)
-    committee = fit_view_committee(batch, Targets(y, classes, own), chosen, Shard(ALONE, count))
+    committee = fit_view_committee(batch, Targets(y, classes, series_weights), chosen, Shard(ALONE, count))
     assert isinstance(committee, ViewCommittee)
     committee.class_weights = by_class
     return committee

@@ -174,7 +174,7 @@ def test_landmarks_are_close_to_all_series(kind: str, monkeypatch: pytest.Monkey
     exact, sparse = fit(batch, targets, settings), fit(batch, targets, replace(settings, max_landmarks=100))
     assert len(exact.landmarks) == 300 and len(sparse.landmarks) == 100
     check(sparse, new, truth)
-    best, close = (float(each.log_predictive(new, truth.y).mean()) for each in (exact, sparse))
+    best, close = (float(model.log_predictive(new, truth.y).mean()) for model in (exact, sparse))
     assert close > best - 0.1
     few_series = fit(batch[:100], targets[torch.arange(100)], settings)
     assert close > float(few_series.log_predictive(new, truth.y).mean()) - 0.02
@@ -197,8 +197,8 @@ class Ends:
 
 def test_views_of_ones_own_are_members():
     batch = SeriesBatch(walks(40, 10, 1, 8))
-    own = (TransformerView("ends", Ends()),)
-    committee = fit(batch, labels(batch), replace(QUICK, kinds=(), more_views=own))
+    own_views = (TransformerView("ends", Ends()),)
+    committee = fit(batch, labels(batch), replace(QUICK, kinds=(), more_views=own_views))
     assert {member.recipe.name for member in committee.members} <= {"ends", "ends²"}
     assert float((outputs(committee, batch).argmax(1) == labels(batch).y).double().mean()) > 0.9
     taken = (TransformerView("L", Ends()),)
@@ -213,7 +213,7 @@ def test_more_series_than_landmarks_can_be(kind: str):
     whole, few_landmarks = fit(batch, targets), fit(batch, targets, replace(QUICK, max_landmarks=50))
     assert len(whole.landmarks) == 1134  # two thirds: the others decide the noise
     assert len(few_landmarks.landmarks) == 50
-    best, close = (float(each.log_predictive(new, truth.y).mean()) for each in (whole, few_landmarks))
+    best, close = (float(model.log_predictive(new, truth.y).mean()) for model in (whole, few_landmarks))
     assert close > best - 0.15
     check(whole, new, truth)
     check(few_landmarks, new, truth)

@@ -40,7 +40,7 @@ def variances(one: ViewCommittee, batch: SeriesBatch) -> Tensor:
 def test_the_same_predictions_with_all_directions(views: list[str], classes: int):
     exact, batch = committee(views, classes)
     reduced, more = without_series(exact, complete=True)
-    assert all(not bool(each.any()) for each in more)
+    assert all(not bool(part.any()) for part in more)
     means, spread = exact.member_latents(batch)
     others, other_spread = reduced.member_latents(batch)
     assert torch.allclose(others, means, atol=1e-6, rtol=1e-6)

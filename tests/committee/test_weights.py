@@ -96,7 +96,7 @@ def test_every_series_is_in_one_fold_and_predicted_by_the_choice_of_the_others(c
     assert rows.sort().values.tolist() == list(range(n)) and len(folds) == 5
     for fold in folds:
         others = torch.tensor([row for row in range(n) if row not in fold.rows.tolist()])
-        best = [max(each.levels, key=lambda level: float(level.log_density[others].mean())) for each in results]
+        best = [max(result.levels, key=lambda level: float(level.log_density[others].mean())) for result in results]
         weights = weigh(torch.stack([level.log_density[others] for level in best]), targets[others])
         expected = sum(w * level.mean[fold.rows] for w, level in zip(weights, best, strict=True))
         actual = (fold.weights[:, None, None] * fold.means).sum(0)

@@ -158,9 +158,9 @@ def test_leaving_a_group_ends_its_threads():
     dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     ranks = Ranks(dist.group.WORLD, owner=True)
     dist.all_reduce(torch.ones(3))
-    own = set(tasks.iterdir()) - before
+    new_threads = set(tasks.iterdir()) - before
     ranks.close()
-    assert own and not own & set(tasks.iterdir())
+    assert new_threads and not new_threads & set(tasks.iterdir())
     assert not dist.is_initialized()
 
 

@@ -30,12 +30,12 @@ def curves(count: int, seed: int) -> np.ndarray:
     return slope * np.linspace(-1, 1, 20) + wave * np.sin(np.linspace(0, 6, 20))
 
 
-def persons(count: int = 16, each: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def persons(count: int = 16, series_each: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nearly the same curve `each` times for every person, labels by person at random, and who it is."""
     generator = np.random.default_rng(seed)
-    curve = curves(count, seed).repeat(each, axis=0)
-    labels = generator.permutation(np.arange(count) % 2).repeat(each)
-    return curve + 0.02 * generator.normal(size=curve.shape), labels, np.arange(count).repeat(each)
+    curve = curves(count, seed).repeat(series_each, axis=0)
+    labels = generator.permutation(np.arange(count) % 2).repeat(series_each)
+    return curve + 0.02 * generator.normal(size=curve.shape), labels, np.arange(count).repeat(series_each)
 
 
 @pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")

@@ -35,8 +35,8 @@ def test_integer_weights_are_close_to_repeated_series():
     With one view: of several, weights and copies may choose different ones.
     """
 
-    def fitted(*arguments: Any, **beside: Any) -> np.ndarray:
-        return classifier(views=["linear"]).fit(*arguments, **beside).predict_proba(new)[:, 1]
+    def fitted(*arguments: Any, **options: Any) -> np.ndarray:
+        return classifier(views=["linear"]).fit(*arguments, **options).predict_proba(new)[:, 1]
 
     X, y = rising(60, noise=3.0)
     new, _ = rising(60, seed=1, noise=3.0)

@@ -54,16 +54,16 @@ def test_the_pde_is_solved_by_default(kind: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("views", [[kind] for kind in KINDS if kind != "spectrum"] + [["linear", ("ends", Ends())]])
 def test_views_can_be_chosen(kind: str, views: list[Any]):
     fitted = ESTIMATORS[kind](views=views).fit(X, Y)
-    chosen = {each if isinstance(each, str) else "features" for each in views}
+    chosen = {given if isinstance(given, str) else "features" for given in views}
     assert {block.kind for block in fitted.committee_.blocks} <= chosen
     assert np.isfinite(outputs(fitted, X)).all()
 
 
 def test_what_is_asked_for():
     assert chosen_views("auto") == (KINDS, ())
-    kinds, own = chosen_views(["path", "auto", ("mine", Ends())])
-    assert set(kinds) == set(KINDS) and len(kinds) == len(KINDS) and len(own) == 1
-    assert isinstance(own[0], TransformerView) and own[0].name == "mine"
+    kinds, transformers = chosen_views(["path", "auto", ("mine", Ends())])
+    assert set(kinds) == set(KINDS) and len(kinds) == len(KINDS) and len(transformers) == 1
+    assert isinstance(transformers[0], TransformerView) and transformers[0].name == "mine"
 
 
 @pytest.mark.parametrize(

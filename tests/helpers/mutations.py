@@ -46,14 +46,19 @@ def originals() -> list[tuple[str, bytes, dict[str, Any]]]:
     parquet = pl.read_csv(LONG_CSV.encode()).write_parquet
     long: dict[str, Any] = {"series": "who", "time": "day", "target": "kind"}
     split = {"X_train": _VALUES, "y_train": _LABELS, "X_test": _VALUES[:2], "y_test": _LABELS[:2]}
-    own = {"X": _VALUES, "y": _LABELS, "lengths": np.array([9, 8, 7, 9, 9, 9]), "channel_names": np.array(["a", "b"])}
-    own |= {"ids": np.arange(6), "name": np.array("small")}
+    arrays = {
+        "X": _VALUES,
+        "y": _LABELS,
+        "lengths": np.array([9, 8, 7, 9, 9, 9]),
+        "channel_names": np.array(["a", "b"]),
+    }
+    arrays |= {"ids": np.arange(6), "name": np.array("small")}
     return [
         ("npy", written(np.save, _VALUES), {}),
         ("npy", written(np.save, np.asfortranarray(_VALUES[:, 0].astype(">f4"))), {}),
         ("npy", written(np.save, _VALUES), {"mmap": True}),
-        ("npz", written(np.savez, **own), {}),
-        ("npz", written(np.savez_compressed, **own), {}),
+        ("npz", written(np.savez, **arrays), {}),
+        ("npz", written(np.savez_compressed, **arrays), {}),
         ("npz", written(np.savez_compressed, **split), {"part": "train"}),
         ("csv", LONG_CSV.encode(), long),
         ("csv", WIDE_CSV.encode(), {"target": "kind"}),

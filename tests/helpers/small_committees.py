@@ -64,14 +64,14 @@ def one_member(
     options: PathOptions | None = None,
     rank: int | None = None,
     dtype: torch.dtype = torch.float64,
-    own: list[Word] | None = None,
+    kept_words: list[Word] | None = None,
     **kernel: Any,
 ) -> PaperModel:
     """A model whose q(u) is somewhere; `own` are its words."""
     transform = PathTransform(options or PathOptions()).fit(batch)
     channels = transform.options.channels(batch.channels)
-    own = own or words_up_to(channels, 2)
-    features = OrthogonalSignatureFeatures(channels, len(own), "lexicographic", rank, chosen=own)
+    kept_words = kept_words or words_up_to(channels, 2)
+    features = OrthogonalSignatureFeatures(channels, len(kept_words), "lexicographic", rank, chosen=kept_words)
     model = SignatureGP(SignatureKernel(channels, theta=0.3, **kernel), features, likelihood, dtype=dtype)
     return PaperModel(transform, disturb(model), {}, None)
 

@@ -76,7 +76,7 @@ def view_committee_of(
     weights = torch.arange(1.0, len(members) + 1, dtype=torch.float64)
     committee = ViewCommittee(standard, landmarks, blocks, members, weights / weights.sum())
     if classes is not None:
-        means, variances = (torch.stack([getattr(each, f) for _, each in fits]) for f in ("mean", "variance"))
+        means, variances = (torch.stack([getattr(posterior, f) for _, posterior in fits]) for f in ("mean", "variance"))
         committee.link = fit_link(*average_latents(means, variances, committee.weights), targets)
     return committee
 

@@ -297,11 +297,11 @@ def test_huge_numbers_are_refused_before_the_work(rule: Any, dtype: torch.dtype)
         x = make("brownian", 0, 3, 8, 2).to(dtype)
         x[1] *= size / x[1].diff(dim=0).norm(dim=1).max()
         x.requires_grad_()
-        for each in ("adjoint", rule):
+        for gradient_rule in ("adjoint", rule):
             with pytest.raises(OverflowError, match=rf"of series 1 of x is too large for {dtype}"):
-                signature_kernel_diag(x, gradient=each)
+                signature_kernel_diag(x, gradient=gradient_rule)
             with pytest.raises(OverflowError, match=rf"of series 1 of [xy] is too large for {dtype}"):
-                signature_kernel(x[:1].detach(), x, gradient=each)
+                signature_kernel(x[:1].detach(), x, gradient=gradient_rule)
     large = make("brownian", 0, 1, 60, 2, 8).to(dtype)
     assert large.diff(dim=1).norm(dim=2).max() < 87
     many = large[:, torch.arange(1200) % 60].requires_grad_()

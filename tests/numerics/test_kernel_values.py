@@ -95,8 +95,8 @@ def test_repeating_the_last_point_changes_no_bit_of_a_short_path():
 @given(batches(min_length=2, max_length=100, max_channels=8), st.data())
 def test_a_point_on_a_segment_changes_nothing(x: Tensor, data: st.DataObject):
     at, share = data.draw(st.integers(1, x.shape[1] - 1)), data.draw(st.floats(0, 1))
-    between = x[:, at - 1 : at] * (1 - share) + x[:, at : at + 1] * share
-    longer = torch.cat([x[:, :at], between, x[:, at:]], 1)
+    middle = x[:, at - 1 : at] * (1 - share) + x[:, at : at + 1] * share
+    longer = torch.cat([x[:, :at], middle, x[:, at:]], 1)
     # Where a path comes back on itself, k(X, X) is smaller than on the way, and rounding as large as there.
     largest = torch.stack([diag(x[:, :stop]) for stop in range(2, x.shape[1] + 1)]).amax(0)
     assert close(diag(longer), diag(x), largest)

@@ -48,7 +48,7 @@ plain = st.recursive(
 
 @st.composite
 def some_tensors(draw: st.DrawFn) -> dict[str, Tensor]:
-    found = {}
+    contents = {}
     for name in draw(st.lists(st.text("abc.é", min_size=1), max_size=4, unique=True)):
         shape = draw(st.lists(st.integers(0, 4), max_size=3))
         raw = np.random.default_rng(draw(st.integers(0, 99))).integers(0, 256, (*shape, 8), dtype=np.uint8)
@@ -56,8 +56,8 @@ def some_tensors(draw: st.DrawFn) -> dict[str, Tensor]:
         kinds = {torch.float64: "f8", torch.int64: "i8", torch.float32: "f4"}
         value = raw.view(kinds.get(dtype, "u1"))[..., -1:]  # any bits, NaN too; float32 with gaps between them
         value = torch.from_numpy(value)[..., 0]
-        found[name] = value % 2 == 0 if dtype == torch.bool else value
-    return found
+        contents[name] = value % 2 == 0 if dtype == torch.bool else value
+    return contents
 
 
 @settings(max_examples=60, deadline=None)

@@ -66,6 +66,6 @@ def test_facts_follow_their_series():
 @pytest.mark.parametrize("unit", [1e-200, 1e200])
 def test_units_do_not_matter(unit: float):
     series = np.random.default_rng(0).normal(size=(3, 1, 9))
-    plain, other = (known_facts(Preparation(), list(each)) for each in (series, unit * series))
+    plain, other = (known_facts(Preparation(), list(data)) for data in (series, unit * series))
     torch.testing.assert_close(other[:, :2] / unit, plain[:, :2])
     torch.testing.assert_close(other[:, 2], plain[:, 2])

@@ -185,16 +185,16 @@ def test_every_channel_has_a_name(options: PathOptions, difference: int):
     names = PathTransform(options).names(["x", "y"])
     assert len(names) == len(set(names)) == options.channels(2)
     assert (names[0] == "time") == options.time
-    own = "change of change of x" if difference else "x"
-    assert names.index(own) == int(options.time)
+    channel = "change of change of x" if difference else "x"
+    assert names.index(channel) == int(options.time)
     if options.lead_lag:
-        before = names.index(f"{own} before")
+        before = names.index(f"{channel} before")
         x = series(3)
         path, _ = PathTransform(options).fit(x)(x)
         lead, lag = path[:, :, int(options.time)], path[:, :, before]
         assert torch.equal(lead[:, :-1:2], lag[:, :-1:2]) and torch.equal(lead[:, :-2:2], lag[:, 1::2])
     if options.append == "variation":
-        assert f"variation of {own}" in names
+        assert f"variation of {channel}" in names
     elif options.append == "arc":
         assert "path length" in names
     origins = PathTransform(options).origins(["x", "y"])

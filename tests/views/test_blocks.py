@@ -30,7 +30,7 @@ def rows_one_by_one(block: Block, batch: SeriesBatch) -> dict[str, Rows]:
         for name, rows in block.rows(SeriesBatch(batch.values[i : i + 1, :count].clone(), None, times)).items():
             actual.setdefault(name, []).append(rows)
     return {
-        name: Rows(torch.cat([each.gram for each in rows]), torch.cat([each.variance for each in rows]))
+        name: Rows(torch.cat([part.gram for part in rows]), torch.cat([part.variance for part in rows]))
         for name, rows in actual.items()
     }
 
@@ -46,8 +46,8 @@ def close(one: dict[str, Rows], other: dict[str, Rows], tolerance: float) -> Non
 @every_batch
 def test_rows_are_a_kernel_do_not_depend_on_the_batch_and_come_back_from_the_state(view: str, series: str):
     batch = BATCHES[series]
-    block, own = VIEWS[view].fit(batch)
-    for name, rows in own.items():
+    block, landmark_rows = VIEWS[view].fit(batch)
+    for name, rows in landmark_rows.items():
         assert rows.gram.shape == (len(batch), len(batch)) and rows.gram.dtype == rows.variance.dtype == torch.float64
         assert bool(torch.isfinite(rows.gram).all()) and bool((rows.variance > 0).all())
         torch.testing.assert_close(rows.gram, rows.gram.T, rtol=0, atol=1e-9)
@@ -65,7 +65,7 @@ def test_rows_are_a_kernel_do_not_depend_on_the_batch_and_come_back_from_the_sta
     turned = {name: Rows(rows.gram[order], rows.variance[order]) for name, rows in actual.items()}
     close(block.rows(batch[order]), turned, 1e-12)
     # Half of the pairs of landmarks are solved, in float32: all of them differ by its rounding.
-    close(own, actual, 2e-5 if block.kind in ("kernel", "lifted") else 1e-12)
+    close(landmark_rows, actual, 2e-5 if block.kind in ("kernel", "lifted") else 1e-12)
     makers: dict[type, Any] = {KernelBlock: KernelBlock, PathBlock: PathBlock, WindowsBlock: WindowsBlock}
     again = makers[type(block)].from_state(block.state(), batch)
     again.centring = block.centring
@@ -76,10 +76,10 @@ def test_rows_are_a_kernel_do_not_depend_on_the_batch_and_come_back_from_the_sta
 @every_view
 def test_series_alike_are_no_kernel_and_blocks_are_kept_by_names(view: str):
     for series in ("alone", "identical"):
-        block, own = VIEWS[view].fit(BATCHES[series])
+        block, landmark_rows = VIEWS[view].fit(BATCHES[series])
         assert all(centring.scale == 0 for centring in block.centring.values())
         other = block.rows(standardised(SeriesBatch(walks(3, 20, 2, 20))))
-        assert all(not bool(rows.gram.any()) for rows in (*own.values(), *other.values()))
+        assert all(not bool(rows.gram.any()) for rows in (*landmark_rows.values(), *other.values()))
     block, _ = VIEWS[view].fit(BATCHES["plain"])
     assert block.keep({"another"}) is None
     kept = block.keep(set(block.centring))

@@ -49,11 +49,11 @@ def smooth(n: int, spread: float = 1.0) -> SeriesBatch:
 @pytest.mark.parametrize("series", ["plain", "ragged", "times", "two points", "long", "many channels"])
 def test_rows_are_the_normalised_kernel(name: str, series: str):
     batch = batches()[series]
-    block, own = VIEWS[name].fit(batch)
+    block, landmark_rows = VIEWS[name].fit(batch)
     slow = precisely(block, batch, batch)
     torch.testing.assert_close(block.raw(batch)["k"].gram, slow.gram, rtol=0, atol=3e-5)
     wanted = Centring.of(slow)(slow)
-    for actual in (own["k"], block.rows(batch)["k"]):
+    for actual in (landmark_rows["k"], block.rows(batch)["k"]):
         torch.testing.assert_close(actual.gram, wanted.gram, rtol=0, atol=1e-4)
         torch.testing.assert_close(actual.variance, wanted.variance, rtol=0, atol=1e-4)
 
@@ -64,14 +64,14 @@ def test_long_paths_are_solved_in_double_precision(factor: float):
     batch = standardised(SeriesBatch(walks(12, 20, 2)))
     batch = SeriesBatch(batch.values.clone())
     batch.values[:3] *= factor
-    block, own = VIEWS["linear"].fit(batch)
+    block, landmark_rows = VIEWS["linear"].fit(batch)
     lengths = block._lengths(block.landmarks)
     assert bool((lengths > 31).any()) == (factor > 1)
     kept = lengths < 0.9 * module._LONGEST  # longer ones are shrunk
     slow = precisely(block, batch, batch).gram
     actual = block.raw(batch)["k"].gram
     torch.testing.assert_close(actual[kept][:, kept], slow[kept][:, kept], rtol=0, atol=3e-5)
-    assert bool((actual.abs() <= 1 + 1e-6).all()) and float(torch.linalg.eigvalsh(own["k"].gram)[0]) > -1e-5
+    assert bool((actual.abs() <= 1 + 1e-6).all()) and float(torch.linalg.eigvalsh(landmark_rows["k"].gram)[0]) > -1e-5
 
 
 def test_new_paths_that_are_long_are_solved_beside_short_ones():
@@ -140,10 +140,10 @@ def test_pivots_stand_for_all_landmarks(name: str, series: str):
         ),
     }[series]()
     full, exact = VIEWS[name].fit(batch)
-    block, own = replace(VIEWS[name], max_pivots=60).fit(batch)
+    block, landmark_rows = replace(VIEWS[name], max_pivots=60).fit(batch)
     assert block.pivots is not None and len(block.pivots) <= 60 and full.pivots is None
-    assert torch.equal(block.rows(batch)["k"].gram, own["k"].gram)
-    actual, wanted = own["k"], exact["k"]
+    assert torch.equal(block.rows(batch)["k"].gram, landmark_rows["k"].gram)
+    actual, wanted = landmark_rows["k"], exact["k"]
     assert float((actual.gram - wanted.gram).square().mean().sqrt()) < 0.03
     tails = actual.variance - actual.gram.diagonal()
     assert float(tails.min()) > -1e-3 and float(tails.mean()) < 0.15
@@ -154,9 +154,9 @@ def test_pivots_stand_for_all_landmarks(name: str, series: str):
 def test_series_that_are_alike_are_solved_precisely(name: str):
     """1 - k is of the size of the errors that other series are solved with: centring would leave only these."""
     batch = smooth(20, 0.003)
-    block, own = VIEWS[name].fit(batch)
-    assert block.precise and float(torch.linalg.eigvalsh(own["k"].gram)[0]) > -1e-6
+    block, landmark_rows = VIEWS[name].fit(batch)
+    assert block.precise and float(torch.linalg.eigvalsh(landmark_rows["k"].gram)[0]) > -1e-6
     slow = precisely(block, batch, batch)
-    torch.testing.assert_close(own["k"].gram, Centring.of(slow)(slow).gram, rtol=0, atol=1e-3)
+    torch.testing.assert_close(landmark_rows["k"].gram, Centring.of(slow)(slow).gram, rtol=0, atol=1e-3)
     again = KernelBlock.from_state(block.state(), batch)
     assert again.precise and not VIEWS[name].fit(standardised(SeriesBatch(walks(20, 20, 1))))[0].precise

@@ -44,13 +44,13 @@ BATCH = standardised(SeriesBatch(walks(8, 10, 2)))
 
 def test_features_are_standardised_and_a_kernel_and_a_block_is_its_state():
     transformer = Ends()
-    block, own = TransformerView("ends", transformer).fit(BATCH)
+    block, landmark_rows = TransformerView("ends", transformer).fit(BATCH)
     assert transformer.fitted.shape == (8, 2, 10) and block.kind == "features"
     raw = torch.from_numpy(transformer.transform(as_arrays(BATCH)))[:, :4]
     scaled = (raw - raw.mean(0)) / raw.std(0)
     gram = scaled @ scaled.T
-    torch.testing.assert_close(own["ends"].gram, gram / gram.diagonal().mean())
-    torch.testing.assert_close(block.rows(BATCH)["ends"].gram, own["ends"].gram)
+    torch.testing.assert_close(landmark_rows["ends"].gram, gram / gram.diagonal().mean())
+    torch.testing.assert_close(block.rows(BATCH)["ends"].gram, landmark_rows["ends"].gram)
     assert block.names(["a", "b"]) == [["ends 0", "ends 1", "ends 2", "ends 3"]]
     block, _ = TransformerView("ends", Ends()).fit(BATCH)
     again = TransformerBlock.from_state(block.state(), BATCH, block.transformer)
@@ -61,13 +61,13 @@ def test_features_are_standardised_and_a_kernel_and_a_block_is_its_state():
 def test_unequal_lengths_are_a_list_and_constant_features_no_kernel():
     batch = standardised(ragged())
     transformer = Ends()
-    block, own = TransformerView("ends", transformer).fit(batch)
+    block, landmark_rows = TransformerView("ends", transformer).fit(batch)
     assert [x.shape for x in transformer.fitted] == [(2, count) for count in batch.counts().tolist()]
-    assert bool(torch.isfinite(own["ends"].gram).all())
+    assert bool(torch.isfinite(landmark_rows["ends"].gram).all())
     one = SeriesBatch(batch.values[6:7, :5].clone())
-    torch.testing.assert_close(block.rows(one)["ends"].gram[0], own["ends"].gram[6])
-    block, own = TransformerView("mine", Constant()).fit(BATCH)
-    assert block.centring["mine"].scale == 0 and not bool(own["mine"].gram.any())
+    torch.testing.assert_close(block.rows(one)["ends"].gram[0], landmark_rows["ends"].gram[6])
+    block, landmark_rows = TransformerView("mine", Constant()).fit(BATCH)
+    assert block.centring["mine"].scale == 0 and not bool(landmark_rows["mine"].gram.any())
 
 
 @pytest.mark.parametrize(
