@@ -328,9 +328,10 @@ class SeriesNovelty:
 def unlike_line(total: int, first: Any, reasons: Mapping[str, int]) -> str:
     """Returns the warning that some of `total` series are unlike all training series; `reasons` counts them by reason.
 
-    Examples:
-        >>> unlike_line(10, 3, {"length": 2, "shape": 1})[46:]
-        '(first: series 3; length is unusual in 2 of them); their predictions tell little'
+    Examples
+    --------
+    >>> unlike_line(10, 3, {"length": 2, "shape": 1})[46:]
+    '(first: series 3; length is unusual in 2 of them); their predictions tell little'
     """
     count = sum(reasons.values())
     commonest = max(sorted(reasons), key=lambda reason: reasons[reason])

@@ -53,6 +53,15 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
     Its members are ``X_train``, ``X_test`` (n_cases, n_channels, n_timepoints), ``y_train``, ``y_test`` (n_cases,) and,
     if they are there, ``lengths_train``, ``lengths_test`` (n_cases,) and ``channel_names`` (n_channels,). Without
     lengths a series ends at its last number before the NaN at the end.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    Dataset
     """
     path = Path(path)
     with open_members(path) as members:
@@ -161,6 +170,10 @@ def load_dataset(name: str, download: bool = True) -> Dataset:
         In any capitals for files; the archive's server tells capitals apart.
     download : bool
         False looks in folders only.
+
+    Returns
+    -------
+    Dataset
 
     Raises
     ------

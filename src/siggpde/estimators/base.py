@@ -183,7 +183,16 @@ class SeriesEstimator:
         self.n_series_ += len(batch)
 
     def is_fitted_to(self, X: Any, y: Any) -> bool:
-        """Says whether X and y are the very series and targets of `fit`, in the same order."""
+        """Says whether X and y are the very series and targets of `fit`, in the same order.
+
+        Parameters
+        ----------
+        X, y : as for `fit`
+
+        Returns
+        -------
+        bool
+        """
         self._check_fitted()
         targets = self._known_targets(y)
         digest = fingerprint(Shard(ALONE, len(targets)), self._batch(X, len(targets)), targets, _NO_SETTINGS)
@@ -191,6 +200,10 @@ class SeriesEstimator:
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """Gives log p(y | X) of every series; minus its mean is the NLPP of classes, or the NLPD of numbers.
+
+        Parameters
+        ----------
+        X, y : as for `fit`
 
         Returns
         -------

@@ -202,8 +202,18 @@ class SeriesClassifier(SeriesEstimator):
         return (chances, spread) if return_std else chances
 
     def predict_with_novelty(self, X: Any) -> tuple[np.ndarray, SeriesNovelty | None]:
-        """Returns probabilities (n_cases, n_classes) and how new the series are, from one look at them, without
-        warnings; unlike those of `novelty`, the p-values are not joined to the training series."""
+        """Gives probabilities and how new the series are, from one look at them and without warnings.
+
+        Parameters
+        ----------
+        X : as for `predict`
+
+        Returns
+        -------
+        probabilities : ndarray (n_cases, n_classes)
+        novelty : SeriesNovelty or None
+            Unlike those of the method `novelty`, its p-values are not joined to the training series.
+        """
         batch = self._batch(X)
         with self._threads(batch):
             prediction = self.committee_.predict(batch)
@@ -211,6 +221,10 @@ class SeriesClassifier(SeriesEstimator):
 
     def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Gives mean and standard deviation of the latents, before the link.
+
+        Parameters
+        ----------
+        X : as for `predict`
 
         Returns
         -------

@@ -60,6 +60,10 @@ class SeriesRegressor(SeriesEstimator):
     def partial_fit(self, X: Any, y: Any) -> Any:
         """Learns from more series; the first call is `fit`. Views, landmarks and noise stay as they are.
 
+        Parameters
+        ----------
+        X, y : as for `fit`
+
         Returns
         -------
         self
@@ -155,8 +159,21 @@ class SeriesRegressor(SeriesEstimator):
     def predict_with_novelty(
         self, X: Any, level: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, SeriesNovelty | None]:
-        """Returns means and standard deviations (n_cases,), intervals (n_cases, 2) and how new the series are, from one
-        look and without warnings; unlike those of `novelty`, the p-values are not joined to the training series."""
+        """Gives means, intervals and how new the series are, from one look at them and without warnings.
+
+        Parameters
+        ----------
+        X : as for `predict`
+        level : float
+            The probability of an interval.
+
+        Returns
+        -------
+        mean, std : ndarray (n_cases,)
+        intervals : ndarray (n_cases, 2)
+        novelty : SeriesNovelty or None
+            Unlike those of the method `novelty`, its p-values are not joined to the training series.
+        """
         batch = self._batch(X)
         ends = [(1 - level) / 2, (1 + level) / 2]
         with self._threads(batch):
@@ -169,6 +186,10 @@ class SeriesRegressor(SeriesEstimator):
         """Gives mean and standard deviation of the latent, which is the expected target, in units of y.
 
         For likelihood="poisson" the latent is the logarithm of the rate.
+
+        Parameters
+        ----------
+        X : as for `predict`
 
         Returns
         -------

@@ -85,10 +85,19 @@ def _gpytorch(module: str) -> Any:
 
 
 def from_gpytorch(likelihood: Any) -> Likelihood:
-    """A GPyTorch likelihood of one latent function, such as BetaLikelihood(), as a likelihood of this library.
+    """Returns a likelihood of GPyTorch as one of this library.
 
     Its parameters, with their constraints, are trained. BernoulliLikelihood becomes `Bernoulli(link="probit")`.
-    Likelihoods of several latent functions, or with noise that depends on the input, raise a TypeError.
+
+    Parameters
+    ----------
+    likelihood : gpytorch.likelihoods.Likelihood
+        A likelihood of one latent function, such as BetaLikelihood(). One of several latent functions, or with noise
+        that depends on the input, raises a TypeError.
+
+    Returns
+    -------
+    Likelihood
     """
     theirs = _gpytorch("likelihoods")
     kind = type(likelihood).__name__

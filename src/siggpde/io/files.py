@@ -73,6 +73,10 @@ def read(
     mmap : bool
         ``.npy``: leave the series on disk, as `numpy.memmap` in the dtype of the file.
 
+    Returns
+    -------
+    SeriesData
+
     Examples
     --------
     >>> import tempfile, pathlib
@@ -131,7 +135,20 @@ def from_frame(
     sample_weight: str | None = None,
     name: str = "frame",
 ) -> SeriesData:
-    """Returns the series of a table of polars or pandas, with the options of `read`; an index of pandas is left out.
+    """Returns the series of a table of polars or pandas; an index of pandas is left out.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame, polars.LazyFrame or pandas.DataFrame
+        The table.
+    target, series, id, time, channels, ignore, groups, sample_weight
+        Those of `read`.
+    name : str
+        The name of the data.
+
+    Returns
+    -------
+    SeriesData
 
     Examples
     --------

@@ -83,7 +83,18 @@ def stream(
     ignore: Sequence[str] | None = None,
     format: str | None = None,
 ) -> SeriesStream:
-    """Opens a ``.npy`` or ``.parquet`` file to be read block by block, with the options of `read`, without labels.
+    """Opens a ``.npy`` or ``.parquet`` file to be read block by block, without labels.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    series, id, time, channels, ignore, format
+        Those of `read`.
+
+    Returns
+    -------
+    SeriesStream
 
     Raises
     ------

@@ -82,6 +82,10 @@ def classification_metrics(y: Any, probabilities: Any, classes: Any, *, bins: in
     bins : int
         Number of bins of the calibration error.
 
+    Returns
+    -------
+    ClassificationMetrics
+
     Examples
     --------
     >>> metrics = classification_metrics(["a", "b"], [[0.75, 0.25], [0.5, 0.5]], ["a", "b"])

@@ -63,6 +63,10 @@ def regression_metrics(
     quantiles_by_level : dict, optional
         For levels such as 0.9 the ends (lower, upper), each (n,), of central intervals.
 
+    Returns
+    -------
+    RegressionMetrics
+
     Examples
     --------
     >>> metrics = regression_metrics([1, 3], [1, 2], [1, 1], [-0.9, -1.4], {0.5: ([0.3, 1.3], [1.7, 2.7])})

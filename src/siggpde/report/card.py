@@ -211,9 +211,10 @@ def as_markdown(blocks: Iterable[Block]) -> str:
 def escaped(value: Any) -> str:
     """Returns the text on one line, with the characters escaped that are markup in Markdown or HTML.
 
-    Examples:
-        >>> escaped("keep_series=False is _not_ <b>")
-        'keep_series=False is \\\\_not\\\\_ \\\\<b\\\\>'
+    Examples
+    --------
+    >>> escaped("keep_series=False is _not_ <b>")
+    'keep_series=False is \\\\_not\\\\_ \\\\<b\\\\>'
     """
     line = " ".join(str(value).split()) or "(empty)"
     return re.sub(r"([\\`*{}\[\]<>#|~&]|(?<!\w)_|_(?!\w))", r"\\\1", line)

@@ -147,8 +147,17 @@ def _enlarged(values: Tensor, total: int, points: int) -> Tensor:
 def collect(X: Any, name: str = "X") -> SeriesBatch:
     """Returns one batch of the series in `X`, checked; `X` is not modified and shares no memory with the batch.
 
-    `X` is a numpy array or torch tensor (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints) for one
-    channel; or a list of arrays (n_channels, n_timepoints_i) or (n_timepoints_i,); or nested lists of numbers.
+    Parameters
+    ----------
+    X : array, tensor or list
+        A numpy array or torch tensor (n_cases, n_channels, n_timepoints), or (n_cases, n_timepoints) for one channel;
+        or a list of arrays (n_channels, n_timepoints_i) or (n_timepoints_i,); or nested lists of numbers.
+    name : str
+        What errors call it.
+
+    Returns
+    -------
+    SeriesBatch
 
     Examples
     --------
@@ -312,9 +321,20 @@ def _batch(values: np.ndarray, name: str, first: int) -> SeriesBatch:
 def pool(batch: SeriesBatch, max_points: int | None) -> SeriesBatch:
     """Returns the batch with every series of more than `max_points` points averaged down to `max_points`.
 
-    A series is cut into `max_points` bins of equally many consecutive points, but for rounding, whose values and time
-    stamps are averaged; None, and shorter series, change nothing. The first and the last point are averaged like all
-    others: kept they would stick out of a smoothed path by their whole noise. A NaN makes its bin NaN: fill gaps first.
+    A series is cut into bins of equally many consecutive points, but for rounding, whose values and time stamps are
+    averaged. The first and the last point are averaged like all others: kept they would stick out of a smoothed path by
+    their whole noise. A NaN makes its bin NaN: fill gaps first.
+
+    Parameters
+    ----------
+    batch : SeriesBatch
+        The series; shorter ones do not change.
+    max_points : int or None
+        The largest number of points; None changes nothing.
+
+    Returns
+    -------
+    SeriesBatch
 
     Examples
     --------

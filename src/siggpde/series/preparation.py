@@ -233,8 +233,20 @@ def fill_gaps(batch: SeriesBatch, fill: Tensor | Sequence[float], *, mask: bool 
     """Returns the batch with every NaN inside its series filled, channel by channel.
 
     A gap is filled by the straight line on `batch.times`, or on the index; before the first and after the last observed
-    value the nearest is held. A channel without a single observation in a series takes its value of `fill` (channels,).
-    With `mask`, as many channels again are appended: 1 where the value was observed, 0 where it was filled.
+    value the nearest is held.
+
+    Parameters
+    ----------
+    batch : SeriesBatch
+        The series.
+    fill : array of float (channels,)
+        The value of a channel without a single observation in a series.
+    mask : bool
+        Whether as many channels again are appended: 1 where the value was observed, 0 where it was filled.
+
+    Returns
+    -------
+    SeriesBatch
 
     Examples
     --------

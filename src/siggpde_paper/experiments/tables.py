@@ -52,9 +52,10 @@ def page(*sections: str) -> str:
 def spread(values: Sequence[float], digits: int = 2) -> str:
     """Mean ± standard deviation; of one number, the number.
 
-    Examples:
-        >>> spread([97.5, 98.0, 98.5]), spread([0.085], 3), spread([])
-        ('98.00 ± 0.50', '0.085', '–')
+    Examples
+    --------
+    >>> spread([97.5, 98.0, 98.5]), spread([0.085], 3), spread([])
+    ('98.00 ± 0.50', '0.085', '–')
     """
     if not values:
         return "–"
@@ -98,9 +99,10 @@ def save_figure(figure: Any, folder: Path, name: str) -> str:
 def named(text: str, config: dict[str, Any]) -> str:
     """A text of the settings with {inducing} and the like replaced by what the settings have there.
 
-    Examples:
-        >>> named("ours, M = {inducing}", {"inducing": 60})
-        'ours, M = 60'
+    Examples
+    --------
+    >>> named("ours, M = {inducing}", {"inducing": 60})
+    'ours, M = 60'
     """
     return text.format_map(config)
 
@@ -163,9 +165,10 @@ def protocol(config: dict[str, Any]) -> str:
 def iterations_cell(records: list[dict[str, Any]]) -> str:
     """How many iterations the runs made: one number where they agree, else the mean and the range.
 
-    Examples:
-        >>> iterations_cell([{"iterations": {"q": 5, "all": 5}}, {"iterations": {"q": 4, "all": 4}}])
-        '9 (8 to 10)'
+    Examples
+    --------
+    >>> iterations_cell([{"iterations": {"q": 5, "all": 5}}, {"iterations": {"q": 4, "all": 4}}])
+    '9 (8 to 10)'
     """
     counts = [sum(record["iterations"].values()) for record in records if "iterations" in record]
     if not counts:
@@ -177,11 +180,12 @@ def iterations_cell(records: list[dict[str, Any]]) -> str:
 def ended_cell(records: list[dict[str, Any]]) -> str:
     """What ended the runs.
 
-    Examples:
-        >>> ended_cell([{"stopped": {"q": "9 iterations", "all": "9 iterations"}}])
-        'whole schedule'
-        >>> ended_cell([{"stopped": {"q": "9 iterations", "all": "budget spent"}}])
-        'budget spent'
+    Examples
+    --------
+    >>> ended_cell([{"stopped": {"q": "9 iterations", "all": "9 iterations"}}])
+    'whole schedule'
+    >>> ended_cell([{"stopped": {"q": "9 iterations", "all": "budget spent"}}])
+    'budget spent'
     """
     ends: set[str] = set()
     for record in records:
