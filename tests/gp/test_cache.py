@@ -112,7 +112,7 @@ def test_lines_that_say_nothing_are_passed_over(tmp_path: Path, line: str):
     assert check(tmp_path) == []
 
 
-def test_a_failing_computation_leaves_what_was_reached(tmp_path: Path):
+def test_a_failing_computation_leaves_what_was_reached_and_a_full_disk_nothing(tmp_path: Path):
     def failing(rows: slice) -> Tensor:
         if rows.start >= 2 * BLOCK:
             raise ArithmeticError("too large")
@@ -120,11 +120,9 @@ def test_a_failing_computation_leaves_what_was_reached(tmp_path: Path):
 
     assert_refused("too large", row_file(tmp_path).filled, failing, error=ArithmeticError)
     assert check(tmp_path) == [2, 3, 4, 5]
-
-
-def test_a_full_disk_is_found_before_anything_is_written(tmp_path: Path):
-    file = RowFile(tmp_path, "large", 2**40, 2**20, torch.float64, 2**38)
-    assert_refused("GB free; make room there, or choose another cache_dir", file.filled, numbers, error=OSError)
+    large = RowFile(tmp_path, "large", 2**40, 2**20, torch.float64, 2**38)
+    message = "GB free; make room there, or choose another cache_dir"
+    assert_refused(message, large.filled, numbers, error=OSError)
     assert not (tmp_path / "large.rows").exists()
 
 

@@ -37,6 +37,8 @@ def test_the_elbo_is_that_of_signature_gp_divided_by_the_number_of_series(kind):
     gp = SignatureGP(SignatureKernel(2, theta=0.7), OrthogonalSignatureFeatures(2, 10), from_gpytorch(theirs))
     strategy.variational.load_state_dict(disturb(gp).variational.state_dict())
     model = approximate_gp(strategy)
+    assert torch.allclose(model(X, prior=True).variance, gp.kernel(X, diag=True))
+    assert_refused("series whole", strategy, X[0])
     objective = gpytorch.mlls.VariationalELBO(theirs, model, num_data=len(X))
     got = objective(model(X), Y).item()
     labels = Y.long() if kind == "BernoulliLikelihood" else Y
@@ -58,13 +60,6 @@ def test_training_raises_the_elbo_and_learns_the_scales():
     assert values[-1] > values[0]
     assert not torch.equal(model.variational_strategy.kernel.log_theta, torch.zeros(2, dtype=torch.float64))
     assert all(parameter.grad is not None for parameter in model.parameters())
-
-
-def test_the_prior_and_a_wrong_shape():
-    strategy = interop.SignatureStrategy(SignatureKernel(2), OrthogonalSignatureFeatures(2, 5))
-    prior = approximate_gp(strategy)(X, prior=True)
-    assert torch.allclose(prior.variance, SignatureKernel(2)(X, diag=True))
-    assert_refused("series whole", strategy, X[0])
 
 
 def marginals(rows: int = 7) -> tuple[torch.Tensor, torch.Tensor]:
