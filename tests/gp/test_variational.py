@@ -168,9 +168,9 @@ def test_one_covariance_for_all_is_the_same_one_for_each(dtype: torch.dtype):
         mean, variance = q(s)
         loss = ((mean + variance) * weights).sum() - q.kl()
         gradients.append(torch.autograd.grad(loss, [q.mean, q.root]))
-    (of_mean, of_root), (each_mean, each_root) = gradients
-    assert torch.allclose(of_mean, each_mean, **tolerance(dtype))
-    assert torch.allclose(of_root[0], each_root.sum(dim=0), **tolerance(dtype))
+    (of_mean, of_root), (separate_means, separate_roots) = gradients
+    assert torch.allclose(of_mean, separate_means, **tolerance(dtype))
+    assert torch.allclose(of_root[0], separate_roots.sum(dim=0), **tolerance(dtype))
 
 
 def test_natural_gradients_lead_to_the_best_shared_covariance():
