@@ -71,6 +71,23 @@ def test_student_density_of_outliers_has_the_tail_of_the_noise_and_few_degrees_o
     assert not StudentT().log_df.requires_grad and StudentT(learn_df=True).log_df.requires_grad
 
 
+@pytest.mark.parametrize(
+    "likelihood", [Gaussian(0.2), StudentT(0.5, df=3.0), Poisson()], ids=lambda of: type(of).__name__
+)
+@pytest.mark.parametrize("p", [1e-3, 0.025, 0.5, 0.975])
+def test_quantiles_have_their_probability_below(likelihood, p):
+    mean, variance = marginals(6, spread=1.5)
+    variance[0] = 0
+    for row, quantile in enumerate(likelihood.quantile(mean, variance, p)):
+        y = torch.arange(400) if likelihood.discrete else quantile + torch.sinh(torch.linspace(-7, 0, 801).double())
+        m, v = (part[row : row + 1].expand(len(y), 1) for part in (mean, variance))
+        density = likelihood.log_predictive(m, v, y).exp()
+        if likelihood.discrete:
+            assert quantile == int((density.cumsum(0) >= p).nonzero()[0])
+        else:
+            assert torch.trapezoid(density, y).item() == pytest.approx(p, abs=5e-5)
+
+
 @pytest.mark.parametrize("rate", [1e-30, 1e4, 1e12])
 def test_poisson_quantiles_of_extreme_rates(rate):
     mean = torch.full((1, 1), math.log(rate), dtype=torch.float64)
