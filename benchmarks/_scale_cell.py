@@ -49,7 +49,7 @@ def like_crop(path: Path, n: int, seed: int = 0) -> tuple[np.ndarray, str]:
     return labels[rows], name
 
 
-def walks(n: int, length: int, channels: int = 2, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
+def random_walks(n: int, length: int, channels: int = 2, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
     """Random walks (n, channels, length) that turn one way or another, and their classes."""
     generator = np.random.default_rng(0)
     labels = np.arange(n) % classes
@@ -64,7 +64,7 @@ def by_length(kind: str, n: int, points: int, threads: int) -> dict[str, Any]:
     if kind.startswith("fit"):
         from siggpde import SigGPClassifier  # noqa: PLC0415 - it takes seconds to import
 
-        x, labels = walks(n, points)
+        x, labels = random_walks(n, points)
         settings = {} if kind == "fit" else {"max_points": None}
         base = _reset_peak()
         seconds = clocked(lambda: SigGPClassifier(n_jobs=threads, **settings).fit(x, labels))

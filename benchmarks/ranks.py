@@ -44,8 +44,8 @@ class Case:
 
     name: str
     series: int
-    each: float
-    own: float
+    per_series: float
+    per_rank: float
     bytes: int
     sums: int
     broadcasts: int
@@ -55,8 +55,8 @@ class Case:
         ring = 2 * (ranks - 1)
         sent = ring * latency * self.sums + ring / ranks * self.bytes / bandwidth
         return (
-            self.each * math.ceil(self.series / ranks)
-            + self.own
+            self.per_series * math.ceil(self.series / ranks)
+            + self.per_rank
             + sent
             + self.broadcasts * latency * math.ceil(math.log2(ranks))
         )
@@ -82,11 +82,11 @@ def exact(series: int, size: int, sample: int = 512) -> Case:
     The noise is tuned by rank 0 on a sample that is gathered.
     """
     x = 0.2 * torch.randn(sample, LENGTH, CHANNELS, dtype=torch.float64).cumsum(dim=1)
-    own = words(CHANNELS, size)
+    chosen = words(CHANNELS, size)
     weights = torch.ones(sample, dtype=torch.float64)
 
     def work() -> None:
-        gram_upper(signature(x, words=own), weights)
+        gram_upper(signature(x, words=chosen), weights)
 
     q = VariationalGaussian(1, size)
     precision = torch.eye(size, dtype=torch.float64)[None] * 2
@@ -154,7 +154,8 @@ def main() -> None:
     (output / "ranks.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     draw(cases, output / "ranks.png")
     for case in cases:
-        print(f"{case.name}: {1e6 * case.each:.0f} µs a series, {case.own:.3f} s own, {case.bytes / 1e6:.1f} MB a step")
+        costs = f"{1e6 * case.per_series:.0f} µs a series, {case.per_rank:.3f} s a rank"
+        print(f"{case.name}: {costs}, {case.bytes / 1e6:.1f} MB a step")
         for network, speeds in NETWORKS.items():
             row = [f"{k}: {case.seconds(1, *speeds) / case.seconds(k, *speeds):.1f}" for k in (10, 100, 1000)]
             print(f"  {network}: times as fast with {', '.join(row)} ranks")

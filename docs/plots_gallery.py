@@ -36,8 +36,8 @@ def classes() -> None:
     model = SigGPClassifier(channel_names=["x", "y", "z"]).fit(data.X_train, y_train)
     p = model.predict_proba(data.X_test)
     known, score = model.committee_.novelty, model.novelty(data.X_test, return_score=True)[1]
-    walks = np.random.default_rng(0).normal(size=data.X_test.shape).cumsum(axis=2) / 8
-    strange = model.novelty(walks, return_score=True)[1]
+    random_walks = np.random.default_rng(0).normal(size=data.X_test.shape).cumsum(axis=2) / 8
+    strange = model.novelty(random_walks, return_score=True)[1]
     metrics = classification_metrics(y, p, model.classes_)
     picture("calibration", lambda ax: plots.plot_calibration(y, p, model.classes_, ax), 1.1)
     picture("confusion", lambda ax: plots.plot_confusion(metrics, ax), 1.0)
