@@ -96,7 +96,7 @@ def killed(arguments: Sequence[str], delay: float) -> bool:
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         first = process.stderr.readline()
-        if first.startswith("there is no"):  # checkpoint: killed before there was one
+        if first.endswith("the fit starts anew\n"):  # there is no checkpoint, or not yet
             first = process.stderr.readline()
         assert first.startswith("read 80 series, 2 channels x, y, time day, 8 points, label kind")
         try:
