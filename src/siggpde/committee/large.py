@@ -211,7 +211,15 @@ class Chosen:
 
 def choose_landmarks(batch: SeriesBatch, count: int, seed: int, shard: Shard, groups: Tensor | None = None) -> Chosen:
     """Chooses at most `count` landmarks of all ranks; `batch` are the series of this rank, `groups` (n,) of all."""
-    order = _order(batch, shard)
+    # By their values, so that the order in which series are given does not matter to views, which look at every k-th
+    # point, and to the bootstrap. Sums of rows, unlike products of matrices, do not depend on the rows beside them, and
+    # so not on the rank.
+    waves = torch.cos(torch.arange(batch.values.shape[1] * batch.channels, dtype=torch.float64)).to(batch.values)
+    keys = waves.new_empty(len(batch))
+    for rows in torch.arange(len(batch), device=waves.device).split(_CHUNK):
+        part = batch[rows]
+        keys[rows] = (torch.where(part.inside()[:, :, None], part.values, 0.0).flatten(1) * waves).sum(1)
+    order = shard.all_gather(torch.arange(shard.total), keys).cpu().argsort(stable=True)
     if shard.total > min(count, COMPARED):
         order = order[torch.randperm(shard.total, generator=torch.Generator().manual_seed(seed))]
         if groups is not None:
@@ -239,17 +247,3 @@ def _by_groups(order: Tensor, groups: Tensor) -> Tensor:
         0, inverse, torch.arange(len(order)), "amin"
     )
     return order[first[inverse].argsort(stable=True)]
-
-
-def _order(batch: SeriesBatch, shard: Shard) -> Tensor:
-    """Returns an order of all series by their values, so that the order in which they are given does not matter to
-    views, which look at every k-th point, and to the bootstrap."""
-    waves = torch.cos(torch.arange(batch.values.shape[1] * batch.channels, dtype=torch.float64)).to(batch.values)
-    # Sums of rows, unlike products of matrices, do not depend on the rows beside them, and so not on the rank.
-    keys = torch.cat(
-        [
-            (torch.where(part.inside()[:, :, None], part.values, 0.0).flatten(1) * waves).sum(1)
-            for part in batch.split(_CHUNK)
-        ]
-    )
-    return shard.all_gather(torch.arange(shard.total), keys).cpu().argsort(stable=True)

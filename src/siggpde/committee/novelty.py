@@ -47,10 +47,16 @@ class FactScores(Learned):
     def fit(facts: Tensor, groups: Tensor | None = None) -> tuple[FactScores, Tensor]:
         """Learns from the facts (n, F) of training series; returns their scores (n,), each without its group."""
         least = _least(facts)
-        taken = _taken(facts, least)
+        taken = torch.where(least > 0, torch.maximum(facts, least).log(), facts)
         medians = torch.nan_to_num(taken.nanmedian(0).values)
         filled = torch.where(taken.isnan(), medians, taken)
-        units = _units(filled, medians, facts, least)
+        tenth = torch.where(least > 0, _TENTH, _TENTH * medians.abs())
+        levels = torch.arange(0, facts.shape[1] - len(OF_SERIES), len(OF_CHANNELS))
+        spreads = torch.nan_to_num(facts[:, levels + 1].nanmedian(0).values)
+        tenth[levels] = torch.maximum(tenth[levels], _TENTH * spreads)
+        tenth[-1] = _MISSING_UNIT
+        units = torch.maximum(filled.std(0, correction=0), tenth)
+        units = torch.where(units > 0, units, 1.0)
         z = (filled - medians) / units
         groups = torch.arange(len(z)) if groups is None else groups.cpu()
         rows = slice(0, _REFERENCE)
@@ -61,7 +67,7 @@ class FactScores(Learned):
 
     def __call__(self, facts: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the scores (n,) of the facts (n, F) of new series, and the fact (n,) that is farthest out."""
-        taken = _taken(facts, self.least)
+        taken = torch.where(self.least > 0, torch.maximum(facts, self.least).log(), facts)
         z = (torch.where(taken.isnan(), self.medians, taken) - self.medians) / self.units
         beyond = torch.maximum(self.low - z, z - self.high)
         nobody = torch.full((len(z),), -1), torch.zeros(len(self.reference), dtype=torch.int64)
@@ -83,21 +89,6 @@ def _least(facts: Tensor) -> Tensor:
     level = torch.nan_to_num(facts.abs()).mean(0).roll(1)  # that of a spread is the column before it
     least = torch.where(least > 0, least, _LEAST_SHARE * level.clamp_min(1.0))
     return torch.where(positive, least, 0.0)
-
-
-def _taken(facts: Tensor, least: Tensor) -> Tensor:
-    return torch.where(least > 0, torch.maximum(facts, least).log(), facts)
-
-
-def _units(filled: Tensor, medians: Tensor, facts: Tensor, least: Tensor) -> Tensor:
-    spread = filled.std(0, correction=0)
-    tenth = torch.where(least > 0, _TENTH, _TENTH * medians.abs())
-    levels = torch.arange(0, facts.shape[1] - len(OF_SERIES), len(OF_CHANNELS))
-    spreads = torch.nan_to_num(facts[:, levels + 1].nanmedian(0).values)
-    tenth[levels] = torch.maximum(tenth[levels], _TENTH * spreads)
-    tenth[-1] = _MISSING_UNIT
-    units = torch.maximum(spread, tenth)
-    return torch.where(units > 0, units, 1.0)
 
 
 def _nearest(z: Tensor, reference: Tensor, groups: Tensor, others: Tensor) -> Tensor:

@@ -35,22 +35,17 @@ def bootstrap_weights(
     scores = n * draws @ log_densities.double().T
     weights = torch.softmax(scores / _TEMPER, dim=1).mean(0)
     if families is not None:
-        weights = (1 - _HEDGE) * weights + _HEDGE * _best_of_families(log_densities.double().mean(1), families, n)
+        means, best = log_densities.double().mean(1), dict[Hashable, int]()
+        for index, family in enumerate(families):
+            if family not in best or means[index] > means[best[family]]:
+                best[family] = index
+        rows = torch.tensor(list(best.values()), device=means.device)
+        weights = (1 - _HEDGE) * weights
+        weights[rows] += _HEDGE * torch.softmax(min(n, _HEDGE_SERIES) * means[rows] / _TEMPER, dim=0)
     order = weights.argsort(descending=True)[:most]
     kept = order[weights[order] > _SMALLEST * weights[order[0]]]
     out = torch.zeros_like(weights)
     out[kept] = weights[kept] / weights[kept].sum()
-    return out
-
-
-def _best_of_families(scores: Tensor, families: Sequence[Hashable], n: int) -> Tensor:
-    best: dict[Hashable, int] = {}
-    for index, family in enumerate(families):
-        if family not in best or scores[index] > scores[best[family]]:
-            best[family] = index
-    rows = torch.tensor(list(best.values()), device=scores.device)
-    out = torch.zeros_like(scores)
-    out[rows] = torch.softmax(min(n, _HEDGE_SERIES) * scores[rows] / _TEMPER, dim=0)
     return out
 
 

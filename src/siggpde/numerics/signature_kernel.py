@@ -164,14 +164,15 @@ def signature_kernel_diag(
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     if factor is not None:
         xs = times_amplitude(xs, counts, factor)
+    wide = xs.double() if log else xs  # k itself may be out of the range of float32
     differentiable = torch.is_grad_enabled() and (xs.requires_grad or (lift is not None and lift.differentiable))
     if gradient != "adjoint":
         check_algorithm(gradient, lift)
         if differentiable:
-            return gradients.diagonal(widened(xs, log), counts, refinement, log, gradient).to(xs.dtype)
+            return gradients.diagonal(wide, counts, refinement, log, gradient).to(xs.dtype)
     settings = KernelSettings(lift, refinement, tol, threads)
     backend = backend_for(xs, static=lift)
-    return backend.diagonal(widened(xs, log), counts, settings, log, differentiable).to(xs.dtype)
+    return backend.diagonal(wide, counts, settings, log, differentiable).to(xs.dtype)
 
 
 def signature_kernel_diag_scales(
@@ -221,7 +222,7 @@ def signature_kernel_diag_scales(
     backend = backend_for(xs, theta if isinstance(theta, Tensor) else None, static=lift)
     scales, xs = check_scales(theta, xs), times_amplitude(xs.detach(), counts, factor).detach()
     settings = KernelSettings(lift, refinement, tol, threads)
-    wide = widened(xs, log)
+    wide = xs.double() if log else xs
     value, slope = backend.diagonal_with_scale_gradient(wide, counts, scales.to(wide.dtype), settings, log)
     return value.to(xs.dtype), slope.to(xs.dtype)
 
@@ -268,7 +269,8 @@ def signature_kernel_diag_gradient(
     lift, factor = check_static(static, bandwidth, amplitude, alpha)
     settings = KernelSettings(lift, refinement, tol, threads)
     backend = backend_for(xs, static=lift)
-    scaled = widened(times_amplitude(xs, counts, factor), log)
+    scaled = times_amplitude(xs, counts, factor)
+    scaled = scaled.double() if log else scaled
     value, slope = backend.diagonal_with_gradient(scaled, counts, settings, log)
     return value.to(xs.dtype), times_amplitude(slope.to(xs.dtype), None, factor).detach()
 
@@ -307,11 +309,6 @@ def check_scales(theta: Any, x: Tensor) -> Tensor:
         if scales.shape == x.shape[2:] and bool(torch.isfinite(scales).all()):
             return scales
     raise ValueError(f"theta must be {x.shape[2]} finite scales, one a channel of x, got {theta!r}")
-
-
-def widened(x: Tensor, log: bool) -> Tensor:
-    """x in float64 where a logarithm is asked for: k itself may be out of the range of float32."""
-    return x.double() if log else x
 
 
 def times_amplitude(x: Tensor, lengths: Tensor | None, factor: Parameter | None) -> Tensor:

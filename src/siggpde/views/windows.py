@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 import torch
-from torch import Tensor
 
 from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock, Part, Rows, View
@@ -142,19 +141,14 @@ def log_spectrum(batch: SeriesBatch, bins: int) -> SeriesBatch:
         if length > 4:
             window = torch.hann_window(length, periodic=False, dtype=series.dtype, device=series.device)
             series = series * window[None, :, None]
-        out[rows] = _pooled(torch.fft.rfft(series, dim=1).abs().square() / length, bins)
+        power = torch.fft.rfft(series, dim=1).abs().square() / length
+        sums = torch.cat([torch.zeros_like(power[:, :1]), power.cumsum(dim=1)], dim=1)
+        edges = torch.linspace(0, power.shape[1], bins + 1, dtype=power.dtype, device=power.device)
+        below = edges.floor().long().clamp_max(power.shape[1] - 1)
+        share = (edges - below)[None, :, None]
+        at_edges = sums[:, below] * (1 - share) + sums[:, below + 1] * share
+        out[rows] = (at_edges.diff(dim=1) * (bins / power.shape[1])).clamp_min(0.0)
     highest = out.amax(dim=1, keepdim=True)
     tiny = torch.finfo(torch.float64).tiny
     floor = (highest * torch.exp(torch.tensor(-_RANGE))).clamp_min(tiny)
     return SeriesBatch(torch.maximum(out, floor).log(), first=batch.first)
-
-
-def _pooled(power: Tensor, bins: int) -> Tensor:
-    """Returns the mean power (n, bins, channels) of frequencies (n, k, channels) in bins of equal width."""
-    count = power.shape[1]
-    sums = torch.cat([torch.zeros_like(power[:, :1]), power.cumsum(dim=1)], dim=1)
-    edges = torch.linspace(0, count, bins + 1, dtype=power.dtype, device=power.device)
-    below = edges.floor().long().clamp_max(count - 1)
-    share = (edges - below)[None, :, None]
-    at_edges = sums[:, below] * (1 - share) + sums[:, below + 1] * share
-    return (at_edges.diff(dim=1) * (bins / count)).clamp_min(0.0)
