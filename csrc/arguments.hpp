@@ -1,4 +1,4 @@
-// What a call of the core can fail with. Python's copy of the codes is siggpde/numerics/errors.py.
+// What a call of the core can fail with. Python's copy of the codes is siggpde/numerics/inputs.py.
 #pragma once
 
 #include <cstdint>

@@ -127,7 +127,7 @@ void step(const TreeOp* ops, int n_ops, const vec<T>* in, vec<T>* out, const Tab
     }
 }
 
-// The adjoint of one step of Chen's identity on a tile (see chen_step.hpp for the step and its notation).
+// The adjoint of one step of Chen's identity on a tile (the step and its notation are above).
 //
 // With a bar for the derivative of the result, and u's parent p, children w and last letter c:
 //

@@ -1,6 +1,6 @@
 // k(X, y) for a vector of series X, one a lane, and one series y: the whole grid.
 //
-// With `log_norm` the result is k exp(-log_norm), and cells have scales of their own (scaled_cells.hpp), so that k itself
+// With `log_norm` the result is k exp(-log_norm), and cells have scales of their own (cell.hpp), so that k itself
 // may be out of range.
 #pragma once
 

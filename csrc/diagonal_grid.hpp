@@ -2,7 +2,7 @@
 //
 // Row i starts at the diagonal cell, whose left edge mirrors its bottom edge, and runs to the right. Between rows the
 // state is the bottom edge of every cell to come and the corner value U(i, i) on the diagonal, with their scales if log k
-// is wanted (scaled_cells.hpp).
+// is wanted (cell.hpp).
 #pragma once
 
 #include <cmath>

@@ -8,7 +8,7 @@
 
 namespace siggpde {
 
-// The numbers are Python's too: siggpde/numerics/static_kernel.py.
+// The numbers are Python's too: siggpde/numerics/static_kernels.py.
 enum class StaticKind { linear = 0, rbf = 1, matern12 = 2, matern32 = 3, matern52 = 4, rational_quadratic = 5 };
 
 struct StaticKernel {
@@ -43,7 +43,7 @@ struct StaticKernel {
 };
 
 // The constants that decide degree, splitting and warnings. They decide results, so the Triton path has the same ones:
-// its copy, siggpde/numerics/triton/plan_constants.py, is compared with what the module exports by a test.
+// its copy, siggpde/numerics/triton/plan.py, is compared with what the module exports by a test.
 
 // Schemes, in order of cost: finite differences, then edges of so many Legendre coefficients.
 inline constexpr int schemes = 7;

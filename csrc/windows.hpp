@@ -10,7 +10,7 @@ namespace siggpde {
 // Files for all instruction sets call these: there must be no copy that the linker could take from one of them.
 #define SIGGPDE_EVERYWHERE inline __attribute__((always_inline))
 
-// The codes of siggpde/numerics/window_view.py, in that order.
+// The codes of siggpde/numerics/windows.py, in that order.
 enum class Lift : int { values = 0, differences = 1, cumulated = 2, standardised = 3 };
 
 // One view of a series. Channels in `group_channels` count within `used`, the channels of the series that are looked at.
