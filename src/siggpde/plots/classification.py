@@ -93,6 +93,11 @@ def plot_calibration(
         their points would lie on one another.
     level : float
         That of the error bars, Wilson's intervals.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     truth, p, _ = checked_classes(y, probabilities, classes)
     if bins is not None and (not isinstance(bins, int) or bins < 1):
@@ -200,6 +205,11 @@ def plot_confusion(metrics: ClassificationMetrics, ax: Axes | None = None) -> Ax
         What `classification_metrics` returns.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; those of a new figure without them.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     counts = np.array(metrics.confusion)
     size = len(counts)
@@ -261,6 +271,11 @@ def plot_risk_coverage(
         The axes to draw on; those of a new figure without them.
     level : float
         That of the band, Wilson's interval of every point by itself.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     check_level(level)
     curve = risk_coverage(y, probabilities, classes)

@@ -104,6 +104,11 @@ def plot_importance(importances: Iterable[Importance] | Importances, ax: Axes | 
         or `views`. Long names are broken into lines.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; those of a new figure without them.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     shown = list(importances.words or importances if isinstance(importances, Importances) else importances)
     if not shown:
@@ -132,6 +137,11 @@ def plot_effects(effects: Iterable[Effect], ax: Axes | None = None, *, label: st
         The axes to draw on; those of a new figure without them.
     label : str
         The label of the horizontal axis.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     shown = list(effects) if isinstance(effects, Iterable) else [effects]
     if not all(isinstance(part, Effect) for part in shown):
@@ -162,6 +172,11 @@ def plot_paper_reading(reading: PaperReading | Iterable[WordWeight], ax: Axes | 
         What `paper_reading` of an estimator returns, or the words of one class of it.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; those of a new figure without them.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     shown = list(reading.words if isinstance(reading, PaperReading) else reading)
     if not shown:

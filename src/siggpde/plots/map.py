@@ -50,6 +50,11 @@ def plot_map(
         The series that get a ring.
     name : str
         What y is called.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     where = matrix("points", points, (None, None), "a row for each series")
     if where.shape[1] < 2:

@@ -51,6 +51,11 @@ def plot_novelty(
         The axes to draw on; those of a new figure without them.
     limit : float, optional
         `limit` of the same, beyond which predictions tend to what is known without looking at the series.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     given = scores if isinstance(scores, Mapping) else {"new series": scores}
     if not given:

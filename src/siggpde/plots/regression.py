@@ -36,6 +36,11 @@ def plot_intervals(
         The axes to draw on; those of a new figure without them.
     unit : str, optional
         The unit of y, for the labels of the axes.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     target, centre, low, high = (
         vector(name, values) for name, values in (("y", y), ("mean", mean), ("lower", lower), ("upper", upper))
@@ -81,6 +86,11 @@ def plot_pit(
         The axes to draw on; those of a new figure without them.
     level : float
         The probability with which an honest bar ends between the dotted lines.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     from scipy.stats import binom  # noqa: PLC0415 - takes long to import
 

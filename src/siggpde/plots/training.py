@@ -38,6 +38,11 @@ def plot_history(
         The axes to draw on; those of a new figure without them.
     against : {"seconds", "records"}
         What the horizontal axis counts.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     if against not in ("seconds", "records"):
         raise ValueError(f"against must be 'seconds' or 'records', got {against!r}")
@@ -81,6 +86,11 @@ def plot_trials(losses: ArrayLike, ax: Axes | None = None, *, label: str = "leav
         The axes to draw on; those of a new figure without them.
     label : str
         The label of the vertical axis.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     values = np.asarray(losses, dtype=float)
     if values.ndim != 1 or not np.isfinite(values).any():
@@ -150,6 +160,11 @@ def plot_sizes(
         The axes to draw on; those of a new figure without them.
     metric, size : str
         The labels of the axes.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     places = vector("sizes", sizes, unit="size")
     if (places <= 0).any() or (np.diff(places) <= 0).any():
@@ -211,6 +226,11 @@ def plot_weights(committee: Any, ax: Axes | None = None) -> Axes:
         `estimator.committee_`.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; those of a new figure without them.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
     """
     weights = committee.weights.tolist()
     order = sorted(range(len(weights)), key=lambda index: -weights[index])
