@@ -1,17 +1,15 @@
-"""What a fit costs, announced before a long one, and what very many series can afford (docs/design.md)."""
+"""What a fit costs, announced before a long one, and how many landmarks and members it can afford (docs/design.md)."""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor
 
 from siggpde.committee.large import COMPARED, TUNED
-from siggpde.committee.recipes import Recipe, kernels_of
 from siggpde.numerics.core import usual_threads
 from siggpde.series import SeriesBatch
 from siggpde.utils.progress import Progress
@@ -190,56 +188,3 @@ def landmarks_for(total: int, most: int, points: int = 100, channels: int = 1, l
     left = max(0.0, seconds - features * _feature_seconds(0, points, windows=True)) / PRODUCT
     within = int((math.sqrt(features**2 + 8 * left) - features) / 4)
     return min(most, max(_FEWEST_LANDMARKS, within))
-
-
-def affordable(
-    recipes: Sequence[Recipe],
-    scores: Sequence[float],
-    weights: Tensor,
-    seconds: Mapping[str, float],
-    total: int,
-    limit: float | None,
-    landmarks: int,
-) -> Tensor:
-    """Returns the weights (K,) without the members that cannot be paid for, which the log names; `seconds` are those of
-    a series by kernel.
-
-    Members are taken by weight for each second that they add, or the one of the largest weight alone where that is
-    more. Where no member with a weight is within the budget, the one with the best of the leave-one-out losses `scores`
-    is taken of those that are; where none is, the cheapest.
-    """
-    if total <= (LARGE if limit is None else landmarks):
-        return weights
-    budget = BUDGET if limit is None else limit
-
-    def cost(chosen: Sequence[int]) -> float:
-        rows = sum(seconds[name] for name in sorted(kernels_of(recipes[index] for index in chosen)))
-        return total * (rows + len(chosen) * (2 * PRODUCT * landmarks**2))
-
-    def listed(chosen: Iterable[int]) -> str:
-        return ", ".join(f"{recipes[i].name} (loss {scores[i]:.4f}, {cost([i]):.0f} s)" for i in chosen)
-
-    shares = weights.tolist()
-    weighed = [index for index, share in enumerate(shares) if share > 0]
-    within = [index for index in range(len(recipes)) if cost([index]) <= budget]
-    chosen: list[int] = []
-    while rest := [index for index in weighed if index not in chosen and cost([*chosen, index]) <= budget]:
-        spent = cost(chosen)
-        chosen.append(max(rest, key=lambda index: shares[index] / (cost([*chosen, index]) - spent)))
-    alone = max((index for index in within if shares[index] > 0), key=shares.__getitem__, default=None)
-    if alone is not None and shares[alone] > sum(shares[index] for index in chosen):
-        chosen = [alone]
-    if not chosen:
-        cheapest = min(range(len(recipes)), key=lambda index: cost([index]))
-        chosen = [min(within, key=scores.__getitem__, default=cheapest)]
-    if missing := [index for index in weighed if index not in chosen]:
-        log.warning(
-            "of %d series the rows of members would take longer than the budget of %.0f s of one core: %s left out for "
-            "%s, about %.0f s",
-            *(total, budget, listed(missing), listed(chosen), cost(chosen)),
-        )
-    else:
-        log.info("the rows of %d series take about %.0f s of one core, of %.0f", total, cost(chosen), budget)
-    out = torch.zeros_like(weights)
-    out[chosen] = weights[chosen].clamp_min(1e-6)
-    return out / out.sum()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.committee import LeftOutRecord, Member, ViewCommittee, average_latents
-from siggpde.committee.cost import MAX_LANDMARKS, affordable, announce, model_size, row_seconds
+from siggpde.committee.cost import MAX_LANDMARKS, announce, model_size, row_seconds
 from siggpde.committee.large import COMPARED, LargeFit, choose_landmarks
 from siggpde.committee.link import fit_link
 from siggpde.committee.mixture import NormalMixture, recalibrate
@@ -19,7 +19,7 @@ from siggpde.committee.novelty import Novelty
 from siggpde.committee.recipes import kernels_of, recipes
 from siggpde.committee.regression import LeftOut, Regression, Targets, fit_exact
 from siggpde.committee.weight_space import without_series
-from siggpde.committee.weights import Fold, bootstrap_weights, nested_folds
+from siggpde.committee.weights import Fold, affordable, bootstrap_weights, nested_folds
 from siggpde.distributed.shard import Shard
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.batch import all_gather_series

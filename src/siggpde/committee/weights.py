@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import logging
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from siggpde.committee import cost
+from siggpde.committee.recipes import Recipe, kernels_of
 from siggpde.committee.regression import TIE, LeftOut, Targets
+
+log = logging.getLogger(__name__)
 
 _DRAWS = 400
 _TEMPER = 4.0
@@ -106,3 +111,56 @@ def fold_numbers(targets: Targets, seed: int = 0) -> Tensor:
     numbers = torch.empty(len(targets), dtype=torch.int64)
     numbers[order] = torch.arange(len(targets)) % _FOLDS
     return numbers.to(targets.y.device)
+
+
+def affordable(
+    recipes: Sequence[Recipe],
+    scores: Sequence[float],
+    weights: Tensor,
+    seconds: Mapping[str, float],
+    total: int,
+    limit: float | None,
+    landmarks: int,
+) -> Tensor:
+    """Returns the weights (K,) without the members that cannot be paid for, which the log names; `seconds` are those of
+    a series by kernel.
+
+    Members are taken by weight for each second that they add, or the one of the largest weight alone where that is
+    more. Where no member with a weight is within the budget, the one with the best of the leave-one-out losses `scores`
+    is taken of those that are; where none is, the cheapest.
+    """
+    if total <= (cost.LARGE if limit is None else landmarks):
+        return weights
+    budget = cost.BUDGET if limit is None else limit
+
+    def seconds_of(chosen: Sequence[int]) -> float:
+        rows = sum(seconds[name] for name in sorted(kernels_of(recipes[index] for index in chosen)))
+        return total * (rows + len(chosen) * (2 * cost.PRODUCT * landmarks**2))
+
+    def listed(chosen: Iterable[int]) -> str:
+        return ", ".join(f"{recipes[i].name} (loss {scores[i]:.4f}, {seconds_of([i]):.0f} s)" for i in chosen)
+
+    shares = weights.tolist()
+    weighed = [index for index, share in enumerate(shares) if share > 0]
+    within = [index for index in range(len(recipes)) if seconds_of([index]) <= budget]
+    chosen: list[int] = []
+    while rest := [index for index in weighed if index not in chosen and seconds_of([*chosen, index]) <= budget]:
+        spent = seconds_of(chosen)
+        chosen.append(max(rest, key=lambda index: shares[index] / (seconds_of([*chosen, index]) - spent)))
+    alone = max((index for index in within if shares[index] > 0), key=shares.__getitem__, default=None)
+    if alone is not None and shares[alone] > sum(shares[index] for index in chosen):
+        chosen = [alone]
+    if not chosen:
+        cheapest = min(range(len(recipes)), key=lambda index: seconds_of([index]))
+        chosen = [min(within, key=scores.__getitem__, default=cheapest)]
+    if missing := [index for index in weighed if index not in chosen]:
+        log.warning(
+            "of %d series the rows of members would take longer than the budget of %.0f s of one core: %s left out for "
+            "%s, about %.0f s",
+            *(total, budget, listed(missing), listed(chosen), seconds_of(chosen)),
+        )
+    else:
+        log.info("the rows of %d series take about %.0f s of one core, of %.0f", total, seconds_of(chosen), budget)
+    out = torch.zeros_like(weights)
+    out[chosen] = weights[chosen].clamp_min(1e-6)
+    return out / out.sum()
