@@ -16,6 +16,7 @@ from helpers.pretend_device import DEVICE, PretendTensor, pretend_device
 from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, estimator, outputs, rising
 from siggpde import SignatureGP, fit, likelihoods
+from siggpde.committee.novelty import Novelty
 from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.training import Exact, NaturalGradients, PaperSchedule
@@ -207,7 +208,7 @@ def noisy(kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def tensors_of(value: Any, seen: set[int] | None = None) -> Iterator[Tensor]:
-    """All tensors that an object holds, wherever they are in it."""
+    """All tensors that an object holds, wherever they are in it, but for those of novelty, which is for the CPU."""
     seen = set() if seen is None else seen
     if id(value) in seen:
         return
@@ -217,7 +218,7 @@ def tensors_of(value: Any, seen: set[int] | None = None) -> Iterator[Tensor]:
     elif isinstance(value, dict | list | tuple):
         for entry in value.values() if isinstance(value, dict) else value:
             yield from tensors_of(entry, seen)
-    elif type(value).__module__.startswith(("siggpde", "torch.nn")):
+    elif type(value).__module__.startswith(("siggpde", "torch.nn")) and not isinstance(value, Novelty):
         yield from tensors_of(vars(value), seen)
 
 

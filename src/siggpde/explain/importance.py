@@ -453,7 +453,10 @@ class Spread:
 
     def add(self, rows: Tensor) -> None:
         """Adds rows (n, p), n at least 1: the update of Chan et al."""
-        squares, mean = torch.var_mean(rows.double(), dim=0, correction=0)
+        rows = rows.double()
+        squares = mean = rows.new_zeros(rows.shape[1])
+        if rows.numel():  # torch warns where there are no columns
+            squares, mean = torch.var_mean(rows, dim=0, correction=0)
         share, apart = len(rows) / (self.count + len(rows)), mean - self.mean.to(mean)
         more = len(rows) * squares + apart.square() * (self.count * share)
         self.squares, self.mean = self.squares.to(mean) + more, self.mean.to(mean) + apart * share
