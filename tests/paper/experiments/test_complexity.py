@@ -143,14 +143,14 @@ def test_all_tables_have_their_rows_and_exponents_and_runs_resume(tmp_path: Path
 
     rows = {row[0]: row for row in actual["Time"]}
     assert set(rows) >= {row.name for row in complexity._TIME_ROWS}
-    assert rows["part"][3:] == ["in M", "in length", "in d", "in batch", "in n"]
-    assert rows["C_uu, SigGPDE: the identity"][2:] == ["0", "–", "–", "–", "–", "–"]
+    assert rows["part"][2:] == ["in the paper", "at the base", "in M", "in length", "in d", "in batch", "in n"]
+    assert rows["C_uu, SigGPDE: the identity"][3:] == ["0", "–", "–", "–", "–", "–"]
     for name in ("GPSig-IT", "GPSig-IS"):
-        assert re.fullmatch(both, rows[f"C_uu, {name}"][3]) and re.fullmatch(a_number, rows[f"C_uu, {name}"][4])
-        assert all(re.fullmatch(both, cell) for cell in rows[f"C_fu, {name}"][3:])
-        assert all(re.fullmatch(both, cell) for cell in rows[f"iteration, {name}"][3:])
-    assert re.fullmatch(both, rows["C_fu, SigGPDE, signatures computed"][4])
-    assert rows["C_fu, SigGPDE"][5:] == ["–", "–", "–"]  # sizes that these settings do not let grow
+        assert re.fullmatch(both, rows[f"C_uu, {name}"][4]) and re.fullmatch(a_number, rows[f"C_uu, {name}"][5])
+        assert all(re.fullmatch(both, cell) for cell in rows[f"C_fu, {name}"][4:])
+        assert all(re.fullmatch(both, cell) for cell in rows[f"iteration, {name}"][4:])
+    assert re.fullmatch(both, rows["C_fu, SigGPDE, signatures computed"][5])
+    assert rows["C_fu, SigGPDE"][6:] == ["–", "–", "–"]  # sizes that these settings do not let grow
 
     language = actual["Language and algorithm"]
     assert [row[0] for row in language[2:13]] == [
@@ -180,11 +180,11 @@ def test_all_tables_have_their_rows_and_exponents_and_runs_resume(tmp_path: Path
     for start, end, listed in zip(starts, [*starts[1:], None], expected, strict=True):
         given = space[start + 2 : end]
         assert [row[0] for row in given] == [row.name for row in listed]
-        assert all(len(row) == 4 and row[2] != "–" for row in given)
+        assert all(len(row) == 5 and row[3] != "–" for row in given)
     stored = {row[0]: row for row in space[: starts[1]]}
-    assert float(space[-2][3].split()[0]) == pytest.approx(1, abs=0.2)  # tensors, in M
-    assert re.fullmatch(both, stored["C_uu, GPSig-IS"][3]) and re.fullmatch(both, stored["C_fu, GPSig-IT"][3])
-    assert stored["C_uu, SigGPDE: the identity"][2] == "0"
+    assert float(space[-2][4].split()[0]) == pytest.approx(1, abs=0.2)  # tensors, in M
+    assert re.fullmatch(both, stored["C_uu, GPSig-IS"][4]) and re.fullmatch(both, stored["C_fu, GPSig-IT"][4])
+    assert stored["C_uu, SigGPDE: the identity"][3] == "0"
     assert (tmp_path / "complexity-space.png").exists()
     records = json.loads(before)["records"]
     assert all(value >= 0 for record in records.values() for value in record.values())
