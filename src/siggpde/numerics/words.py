@@ -69,6 +69,18 @@ def words(channels: int, count: int) -> list[Word]:
 def words_up_to(channels: int, depth: int) -> list[Word]:
     """All the words of at most `depth` letters, the empty word included.
 
+    Parameters
+    ----------
+    channels : int
+        Channels of the paths.
+    depth : int
+        The most letters of a word.
+
+    Returns
+    -------
+    list of tuple
+        Words by length, then alphabet.
+
     Examples
     --------
     >>> words_up_to(2, 1)
@@ -78,7 +90,20 @@ def words_up_to(channels: int, depth: int) -> list[Word]:
 
 
 def count_up_to(channels: int, depth: int) -> int:
-    """The number of words of at most `depth` letters: 1 + d + d^2 + .. + d^depth."""
+    """The number of words of at most `depth` letters: 1 + d + d^2 + .. + d^depth.
+
+    Parameters
+    ----------
+    channels : int
+        Channels of the paths.
+    depth : int
+        The most letters of a word.
+
+    Returns
+    -------
+    int
+        The number, the empty word included.
+    """
     channels = _at_least(1, "channels", channels)
     depth = _at_least(0, "depth", depth)
     if depth > MAX_LETTERS:
@@ -99,6 +124,18 @@ def letter_counts(words: Iterable[Sequence[int]], channels: int) -> torch.Tensor
     """Counts how often each letter occurs in each word, (M, channels), int64.
 
     With channel scales theta, S_theta = S * exp(counts @ log theta).
+
+    Parameters
+    ----------
+    words : iterable of sequence of int
+        M words, none of them twice.
+    channels : int
+        Channels of the paths.
+
+    Returns
+    -------
+    torch.Tensor (M, channels)
+        The counts.
     """
     checked = check_words(words, channels)
     lengths = np.fromiter(map(len, checked), np.int64, len(checked))
@@ -128,6 +165,18 @@ def words_of_degree(channels: int, degree: int, count: int) -> list[Word]:
 def word_names(words: Iterable[Sequence[int]], channel_names: Sequence[str]) -> list[str]:
     """Words in the names of their channels, joined by an en dash; the empty word, the constant, is "1".
 
+    Parameters
+    ----------
+    words : iterable of sequence of int
+        M words, none of them twice.
+    channel_names : sequence of str
+        A name for each channel.
+
+    Returns
+    -------
+    list of str
+        The names.
+
     Examples
     --------
     >>> word_names([(), (0, 1)], ["moisture", "humidity"])
@@ -145,6 +194,16 @@ def word_column(word: Word, channels: int) -> int:
 
 def prefix_closure(words: Iterable[Sequence[int]]) -> list[Word]:
     """The words and all their prefixes, the empty word included, in order.
+
+    Parameters
+    ----------
+    words : iterable of sequence of int
+        Any words.
+
+    Returns
+    -------
+    list of tuple
+        Words by length, then alphabet.
 
     Examples
     --------
@@ -165,7 +224,18 @@ def prefix_closure(words: Iterable[Sequence[int]]) -> list[Word]:
 
 
 def parents(words: Iterable[Sequence[int]]) -> torch.Tensor:
-    """Returns, for each word, the position of the word without its last letter, (M,), int64; -1 for the empty word."""
+    """The position of every word without its last letter; -1 for the empty word.
+
+    Parameters
+    ----------
+    words : iterable of sequence of int
+        M words with all their prefixes (`prefix_closure`).
+
+    Returns
+    -------
+    torch.Tensor (M,)
+        The positions, int64.
+    """
     listed = _as_words(words)
     position = {word: index for index, word in enumerate(listed)}
     if len(position) != len(listed):
@@ -183,7 +253,20 @@ def parents(words: Iterable[Sequence[int]]) -> torch.Tensor:
 
 
 def check_words(words: Iterable[Sequence[int]], channels: int) -> list[Word]:
-    """The words as a list of tuples, after checking that letters are in range and that no word comes twice."""
+    """The words as a list of tuples, after checking that letters are in range and that no word comes twice.
+
+    Parameters
+    ----------
+    words : iterable of sequence of int
+        Any words; letters are channels, from 0.
+    channels : int
+        Channels of the paths.
+
+    Returns
+    -------
+    list of tuple
+        The words in their order.
+    """
     channels = _at_least(1, "channels", channels)
     listed = _as_words(words)
     letters = set(itertools.chain.from_iterable(listed))
