@@ -37,9 +37,9 @@ def test_moments_are_those_of_draws():
 def test_density_and_quantiles_belong_together(recalibration: Recalibration | None):
     """The integral of the density up to a quantile is its level."""
     mine = mixture(recalibration)
-    grid = torch.linspace(-60, 60, 240_001).double()
-    density = torch.stack([mine.log_density(torch.full((4,), float(y)).double()) for y in grid[::400]]).exp()
-    assert density.sum(0) * float(grid[400] - grid[0]) == pytest.approx(torch.ones(4).double(), abs=0.01)
+    grid = torch.linspace(-60, 60, 60_001).double()
+    density = torch.stack([mine.log_density(torch.full((4,), float(y)).double()) for y in grid[::10]]).exp()
+    assert density.sum(0) * float(grid[10] - grid[0]) == pytest.approx(torch.ones(4).double(), abs=1e-3)
     for level in (0.05, 0.5, 0.95):
         at = mine.quantiles([level])[:, 0]
         z = mine.deviations(at)

@@ -79,7 +79,10 @@ def test_models_of_every_kind_explain_themselves_and_so_do_saved_ones(kind: Any,
     assert loaded.importance(X, top=7) == importance and len(importance.words) == 7 and importance.series == 40
     assert sum(view.share for view in importance.views) == pytest.approx(1)
     shares = {channel.name: channel.share for channel in importance.channels}
-    assert sum(shares.values()) == pytest.approx(1) and shares["level"] > 1.2 * shares["noise"]
+    assert (
+        sum(shares.values()) == pytest.approx(1)
+        and shares["level"] > (1.5 if classifies and keep_series else 1.2) * shares["noise"]
+    )
 
 
 @pytest.mark.parametrize("views", ["linear", "path"])

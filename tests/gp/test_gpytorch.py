@@ -83,6 +83,8 @@ def test_gaussian_student_and_bernoulli_agree_with_ours():
         (adapted.quantile(mean, variance, 0.9), ours.quantile(mean, variance, 0.9)),
     ):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    predicted = adapted.predict(mean, variance), ours.predict(mean, variance)
+    torch.testing.assert_close(*predicted, rtol=1e-6, atol=1e-6)
     original = gpytorch.likelihoods.StudentTLikelihood()
     adapted = from_gpytorch(original)
     ours = StudentT(scale=math.sqrt(original.noise.item()), df=original.deg_free.item())

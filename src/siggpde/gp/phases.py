@@ -24,10 +24,10 @@ _START_CURVATURE = 0.25
 
 
 def check_positive(settings: object, *names: str) -> None:
-    """Raises a ValueError that names the first of these settings that is neither positive nor None."""
+    """Raises a ValueError that names the first of these settings that is not positive."""
     for name in names:
         value = getattr(settings, name)
-        if value is not None and not value > 0:
+        if value is None or not value > 0:
             raise ValueError(f"{name} must be positive, got {value!r}")
 
 
@@ -97,7 +97,8 @@ class PaperSchedule:
     cpu_budget: float | None = None
 
     def __post_init__(self) -> None:
-        check_positive(self, "iterations", "batch", "learning_rate", "evaluate_every", "patience", "cpu_budget")
+        check_positive(self, "iterations", "batch", "learning_rate", "evaluate_every")
+        check_positive(self, *(name for name in ("patience", "cpu_budget") if getattr(self, name) is not None))
 
     def phases(self, model: AnyGP) -> list[Phase[Any]]:
         if model.variational.shared:
@@ -257,7 +258,8 @@ class NaturalGradients:
     max_joint: int = 60_000
 
     def __post_init__(self) -> None:
-        check_positive(self, "max_iter", "learning_rate", "inner", "settle", "patience", "max_joint", "batch")
+        optional = ("batch",) if self.batch is not None else ()
+        check_positive(self, "max_iter", "learning_rate", "inner", "settle", "patience", "max_joint", *optional)
 
     def phases(self, model: AnyGP) -> list[Phase[Any]]:
         hyperparameters = [LearnHyperparameters("hyperparameters", self)] if self.learn else []
