@@ -148,6 +148,10 @@ def test_a_long_fit_is_announced_once_where_it_is_wanted(capfd):
         end = f": 7494 series of {points} points, 1500 landmarks, {len(views)} views"
         memory += [float(number) for number in re.findall(rf"^about .* and (.*) GB of memory{end}$", line)]
     assert 0.5 < memory[0] < memory[1] < 3
+    views, landmarks, _ = sizes(7494, 800)
+    cost.announce(Progress(None), views[: len(views) // 2], landmarks, 7494)
+    (fewer,) = re.findall(r"and (.*) GB of memory", capfd.readouterr().err)
+    assert float(fewer) < memory[1], "fewer views take less memory"
 
 
 def test_a_log_that_shows_it_has_it_instead_and_a_short_fit_says_nothing(capfd, caplog):

@@ -23,6 +23,12 @@ def sound(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).cumsum(axis=-1)
 
 
+def test_the_whale_calls_of_the_paper_have_28_bins():
+    batch = WHALES(collect((100 * sound(3, 1, 4000)).astype(np.int16)))
+    assert batch.values.shape == (3, 30, 28) and batch.values.dtype == torch.float64 and batch.lengths is None
+    assert WHALES.frequencies()[0] == 15.625 and WHALES.frequencies()[-1] == 226.5625
+
+
 def test_standardised_series_and_decibels():
     x = [sound(1, length, seed=length) for length in (4000, 1000, 300)]
     plain, standard = WHALES(collect(x)), Spectrogram(2000, first_bin=2, last_bin=29, standardise=True)(collect(x))
