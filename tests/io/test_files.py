@@ -16,7 +16,6 @@ from helpers.refusals import assert_refused
 from siggpde.datasets import find_dataset
 from siggpde.io import SeriesData, read, write
 from siggpde.io.formats import WRITE_FORMATS
-from siggpde.io.tables import _MISSING_TEXTS
 
 FEW = settings(max_examples=40, deadline=None)
 
@@ -44,8 +43,8 @@ def test_npz_and_parquet_keep_everything_and_csv_all_but_types_of_labels(data: S
     options["time"] = None if data.time_channel is None else "when"
     channels = {"channels": [name for name in data.channel_names if name != "when"]} if named else {}
     assert_equal(there_and_back(data, ".parquet", **options, **channels), data)
-    words = {str(word).lower() for column in (data.y, data.ids) if column is not None for word in column}
-    if words & {*_MISSING_TEXTS}:  # which are gaps in a table of text
+    words = {str(word).strip("+-").lower() for column in (data.y, data.ids) if column is not None for word in column}
+    if "nan" in words:  # among numbers it is one that is missing, and refused
         return
     got = there_and_back(data, ".csv", **options)
     assert_equal(replace(got, y=None, ids=None), replace(data, y=None, ids=None, name=got.name))
