@@ -1,7 +1,5 @@
 """The command line: results on stdout, logs on stderr; exit code 0 is success, 1 a failure, 2 a wrong call, 130 Ctrl-C.
-
-Every command is a module. Its functions import torch and numpy when they are called, so that help comes at once.
-"""
+Commands import torch and numpy when they are called, so that help comes at once."""
 
 import os
 from importlib import metadata

@@ -53,10 +53,8 @@ class Interrupted(Exception):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Prints expected errors (of options, data, files) as one line on stderr; exits with 1 or 2, after Ctrl-C with 130.
-
-    The traceback is logged with --verbose. Other exceptions are defects of the program and pass through.
-    """
+    """Prints expected errors (of options, data, files) as one line on stderr, with --verbose and their traceback; exits
+    with 1 or 2, after Ctrl-C with 130."""
     try:
         yield
     except (typer.Exit, typer.Abort, BrokenPipeError):
@@ -76,8 +74,6 @@ def one_line_errors() -> Iterator[None]:
 def as_cli_options(message: str) -> str:
     """Returns a message of the library on one line, with its arguments written as options of the command line.
 
-    Examples
-    --------
     >>> as_cli_options("there is no column 'x' for target=;\\nleave it out with ignore=")
     "there is no column 'x' for --target; leave it out with --ignore"
     """
@@ -250,8 +246,6 @@ def wait_passively(environment: MutableMapping[str, str] = os.environ) -> None:
     """Lets waiting threads of OpenMP sleep, because spinning is slow on a busy machine, unless torch is loaded already
     or the user has set one of the variables.
 
-    Examples
-    --------
     >>> environment = {"GOMP_SPINCOUNT": "1000"}
     >>> wait_passively(environment)
     >>> environment

@@ -54,12 +54,9 @@ def read_series(
     training: bool = False,
     ranks: Ranks = ALONE,
 ) -> SeriesData:
-    """Reads the series of DATA, with `ranks` only those of this rank; `part` is "train" or "test", unless --part is
-    given.
-
-    `remembered` are the options of the fit; without `labels` the target may be missing; `training` reads groups and
-    weights, and refuses series from which nothing can be learned.
-    """
+    """Reads the series of DATA, with `ranks` only those of this rank, of the `part` "train" or "test" unless --part is
+    given; `remembered` are the options of the fit, without `labels` the target may be missing, and `training` reads
+    groups and weights and refuses series from which nothing can be learned."""
     path, remembered = Path(data), remembered or {}
     kind = _file_format(path, data, read_options, remembered)
     if kind is None:

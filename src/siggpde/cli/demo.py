@@ -61,11 +61,8 @@ def demo(
 
 
 def compute_kernels(data: Dataset) -> dict[str, Any]:
-    """Signatures and kernels of the training series: shapes, seconds and checks as plain values.
-
-    k(X, X) - |S_M|² and the eigenvalues of a Gram matrix are never negative but for rounding: both are also given
-    relative to the size of k.
-    """
+    """Signatures and kernels of the training series: shapes, seconds and checks as plain values, these relative to k
+    too."""
     import torch
 
     import siggpde

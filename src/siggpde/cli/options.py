@@ -140,8 +140,6 @@ def _arguments(function: Callable[..., Any], values: dict[str, Any]) -> dict[str
 def split_names(text: str | None, option: str) -> list[str] | None:
     """Returns names separated by commas; a name with a comma in it must be in double quotes.
 
-    Examples
-    --------
     >>> split_names('x, y,"a,b"', "--channels")
     ['x', 'y', 'a,b']
     """

@@ -69,13 +69,10 @@ class Prediction(Protocol):
 
 
 class Committee(ABC):
-    """What estimators, explanations, reports and saved models call on a fitted model: `ViewCommittee`, or `PaperModel`
-    with a single member. Targets and predicted numbers are in the units of the fit.
-
-    `landmarks` are the training series that the model contains, standardised; `left_out` are training series as the
-    others predict them; `tried` has name, loss of left-out series and weight of every candidate of the fit;
-    `iterations` are the steps of the longest training. What a model does not have is None or empty.
-    """
+    """What estimators, explanations, reports and saved models call on a fitted model: `ViewCommittee`, or `PaperModel`.
+    Numbers are in the units of the fit, `landmarks` the standardised training series in the model, `left_out` training
+    series as the others predict them, `tried` name, loss and weight of every candidate, `iterations` steps of the
+    longest training."""
 
     method: ClassVar[str]
     members: Any
@@ -263,12 +260,10 @@ def average_latents(means: Tensor, variances: Tensor, weights: Tensor) -> Latent
 
 @dataclass
 class ViewCommittee(Committee):
-    """A committee of Gaussian processes on views of the series: the default model of the estimators.
-
-    `standard` brings series to mean 0 and spread 1; all blocks and members refer to the `landmarks`, or where there are
-    none have features less their `centres`, and weights of these. `class_weights` (classes,) are 1 on average over the
-    training series, None for all alike; `posteriors` are kept from one update to the next, and not saved.
-    """
+    """A committee of Gaussian processes on views of the series, brought to mean 0 and spread 1 by `standard`: the
+    default model. Blocks and members refer to the `landmarks`, or without them to features less their `centres`;
+    `class_weights` (classes,) are 1 on average, None for all alike; `posteriors` are kept between updates, and not
+    saved."""
 
     method: ClassVar[str] = "views"
 

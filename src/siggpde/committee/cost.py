@@ -97,8 +97,6 @@ def _view_seconds(view: View, landmarks: SeriesBatch, series: int) -> float:
 def duration(seconds: float) -> str:
     """Returns the seconds in words, to two digits at most.
 
-    Examples
-    --------
     >>> [duration(seconds) for seconds in (7.4, 43.0, 96.0, 1010.0, 3500.0, 5400.0, 40_000.0)]
     ['about 7 s', 'about 40 s', 'about 2 min', 'about 17 min', 'about 1 h', 'about 1.5 h', 'about 11 h']
     """
@@ -161,8 +159,6 @@ def landmarks_in_a_model(numbers: int, members: int) -> int:
     """Returns the most landmarks m of so many numbers each for a model of 4 m numbers + 4 m² members bytes, at most 50
     MB.
 
-    Examples
-    --------
     >>> landmarks_in_a_model(100, 3), landmarks_in_a_model(4000, 3), landmarks_in_a_model(40_000, 8)
     (1941, 1401, 157)
     """
@@ -176,8 +172,6 @@ def landmarks_for(total: int, most: int, points: int = 100, channels: int = 1, l
     A member of all windows takes at most nine tenths of the budget, or of the seconds `limit`: with p features of a
     seconds each, and products of c seconds, it takes p (a + c m) + 2 c m² for each series.
 
-    Examples
-    --------
     >>> [landmarks_for(total, 1500, points=46) for total in (100, 20_000, 300_000, 10**6, 10**7)]
     [100, 1500, 1500, 706, 300]
     """

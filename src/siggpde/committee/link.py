@@ -52,10 +52,8 @@ class ClassLink(Learned):
 
 
 def _chances(mixing: Tensor, offset: Tensor, mean: Tensor, excess: Tensor) -> Tensor:
-    """Returns p_k ∝ 1 / sum_i exp((l_i - l_k) / sqrt(1 + pi/8 w g_ki)), (n, classes), from mean latents and w (n,).
-
-    g_ki = (A_k - A_i) C (A_k - A_i)^T with C_kk = 1 and C_ki = -1 / (c - 1), for the sum of all latents is known.
-    """
+    """Returns p_k ∝ 1 / sum_i exp((l_i - l_k) / sqrt(1 + pi/8 w g_ki)), (n, classes), from mean latents and w (n,),
+    with g_ki = (A_k - A_i) C (A_k - A_i)^T, C_kk = 1 and C_ki = -1 / (c - 1), for the sum of all latents is known."""
     logits = mean @ mixing.T + offset
     if not bool((excess > 0).any()):
         return torch.softmax(logits, dim=1)
@@ -71,12 +69,10 @@ def _chances(mixing: Tensor, offset: Tensor, mean: Tensor, excess: Tensor) -> Te
 
 
 def fit_link(mean: Tensor, variance: Tensor, targets: Targets) -> ClassLink:
-    """Returns the most probable link for left-out series with mean latents (n, classes) and variances (n,).
-
-    A and b are fitted at excess variance 0, with the priors log temperature about N(log 4, 1), A about N(temperature I,
-    1) and b about N(0, 1). Labels mean nothing with probability 1 / (1 + exp(L / 2)), where L is the gain in log
-    likelihood over the class frequencies, counted once a group.
-    """
+    """Returns the most probable link for left-out series with mean latents (n, classes) and variances (n,), at excess
+    variance 0, with the priors log temperature about N(log 4, 1), A about N(temperature I, 1) and b about N(0, 1).
+    Labels mean nothing with probability 1 / (1 + exp(L / 2)), L being the gain in log likelihood, counted once a
+    group."""
     from scipy.optimize import minimize  # noqa: PLC0415 - takes long to import, and predictions need none
 
     classes, n = mean.shape[1], len(targets)

@@ -138,8 +138,6 @@ _WHERE = {"1": "over the whole series", "3": "over its thirds"}
 def in_words(recipe: Recipe, kinds: Mapping[str, str]) -> str:
     """Returns what the kernel of a member is made of, largest share first; `kinds` are those of views by kernel.
 
-    Examples
-    --------
     >>> recipe = Recipe("LX", (("L", 1.0), ("x1", 1.5), ("dx1", 1.5)))
     >>> in_words(recipe, {"L": "linear", "x1": "windows", "dx1": "windows"})
     'signatures of windows (x, dx; over the whole series) 75 %, words with one letter other than time 25 %'

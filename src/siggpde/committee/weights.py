@@ -123,12 +123,9 @@ def affordable(
     landmarks: int,
 ) -> Tensor:
     """Returns the weights (K,) without the members that cannot be paid for, which the log names; `seconds` are those of
-    a series by kernel.
-
-    Members are taken by weight for each second that they add, or the one of the largest weight alone where that is
-    more. Where no member with a weight is within the budget, the one with the best of the leave-one-out losses `scores`
-    is taken of those that are; where none is, the cheapest.
-    """
+    a series by kernel. Members are taken by weight for each second that they add, or the one of the largest weight
+    alone where that is more; where none has a weight the best by the losses `scores`, and where none is affordable the
+    cheapest."""
     if total <= (cost.LARGE if limit is None else landmarks):
         return weights
     budget = cost.BUDGET if limit is None else limit

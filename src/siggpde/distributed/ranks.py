@@ -1,8 +1,5 @@
-"""Several processes (ranks) that train one model: each holds a part of the series, and sums over all are exchanged.
-
-Everything that ranks send each other goes through `Ranks`; a process alone is `Ranks()`, which sends nothing, so that
-one process and a thousand run the same code.
-"""
+"""Several processes (ranks) that train one model: all that they exchange goes through `Ranks`, which alone sends
+nothing."""
 
 from __future__ import annotations
 

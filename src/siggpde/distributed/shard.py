@@ -14,8 +14,6 @@ from siggpde.distributed.ranks import Ranks
 class Shard:
     """The rows of this rank: `first` up to `first + size` of `total`, also as the slice `rows`.
 
-    Examples
-    --------
     >>> shard = Shard(Ranks(), 5)
     >>> shard.select(torch.tensor([4, 0]))
     tensor([4, 0])
@@ -33,8 +31,6 @@ class Shard:
     def evenly_spaced(self, most: int) -> Tensor:
         """Returns at most `most` of the rows of all ranks, evenly spaced.
 
-        Examples
-        --------
         >>> Shard(Ranks(), 5).evenly_spaced(3)
         tensor([0, 2, 4])
         """
@@ -43,8 +39,6 @@ class Shard:
     def torn_chunks(self, chunk: int) -> list[tuple[int, int]]:
         """Returns (start, stop) of the rows that a rank lacks to the last of its chunks, which start at multiples.
 
-        Examples
-        --------
         >>> shard = Shard(Ranks(), 5)
         >>> shard.sizes = [3, 1, 1]
         >>> shard.torn_chunks(2)

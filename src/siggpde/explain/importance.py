@@ -131,11 +131,9 @@ def _importances(names: Sequence[Named], sizes: Sequence[float], whole: float | 
 
 
 class Contrasts(NamedTuple):
-    """Weights (sides, n), float64, of series that sum to 0: 1 / n_c for the class c, -1 / (n - n_c) for all others.
-
-    `sides` are the classes that have series on both sides. Of numbers there is one, the larger half less the smaller
-    half; where all series are of one class, there is only the mean over them.
-    """
+    """Weights (sides, n), float64, of series that sum to 0: 1 / n_c for the class c, -1 / (n - n_c) for all others, for
+    the `sides` that have series on both; of numbers one, the larger half less the smaller; of one class only the
+    mean."""
 
     sides: list[int]
     weights: Tensor

@@ -344,12 +344,9 @@ def posterior_spread(terms: Terms, sampled: Sampled, pair: Tensor | None, runs: 
 
 
 class CutSeries(NamedTuple):
-    """All series that permutations through a series pass, with references (r, length, channels): `used` (orders,) are
-    those of the permutations, `ranks` (orders, pieces) the places of the pieces s * channels + c in them, `of_point`
-    (length,) the segments.
-
-    Cut series are numbered permutation by permutation; then comes the series itself, then the references.
-    """
+    """All series that permutations through a series pass, permutation by permutation, then the series itself and the
+    references (r, length, channels): `used` (orders,) are those of the permutations, `ranks` (orders, pieces) the
+    places of the pieces s * channels + c in them, `of_point` (length,) the segments."""
 
     one: SeriesBatch
     references: Tensor

@@ -32,11 +32,9 @@ _TOGETHER = 128  # series whose features are computed at a time, where powers ne
 
 
 class Logits(NamedTuple):
-    """From mean latents mu (outputs,) to what is explained, A mu + b: logits of classes, or the number as the only row.
-
-    `mixing` is A (classes, outputs), `offset` b (classes,), float64: those of the link in closed form, else A = I. Two
-    classes with one latent f have f for class 1 and 0 for class 0; counts have b in the logarithm of the rate.
-    """
+    """From mean latents mu (outputs,) to what is explained, A mu + b: logits of classes, or the number as the only row,
+    with `mixing` A (classes, outputs) and `offset` b (classes,), float64, of the link in closed form. Two classes with
+    one latent f have f for class 1 and 0 for class 0; counts have b in the logarithm of the rate."""
 
     mixing: Tensor
     offset: Tensor

@@ -36,8 +36,6 @@ class LikelihoodName(StrEnum):
 def names_for(task: Task) -> tuple[str, ...]:
     """The names that an estimator for this task takes.
 
-    Examples
-    --------
     >>> names_for("regression")
     ('auto', 'gaussian', 'student_t', 'poisson')
     """

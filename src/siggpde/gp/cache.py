@@ -34,11 +34,9 @@ _MADE = 1  # to be raised when signatures come out otherwise than before: files 
 
 
 class SignatureCache:
-    """Signatures (n, pool) of n paths on a pool of words at reference scales, rescaled word by word when theta moves.
-
-    Above `budget` bytes they live in a temporary file. With a `folder` they live in a `RowFile` there, named after a
-    hash of all that they depend on, which the next fit uses again.
-    """
+    """Signatures (n, pool) of n paths on a pool of words at reference scales, rescaled word by word when theta moves;
+    above `budget` bytes in a temporary file, with a `folder` in a `RowFile` named after a hash of all that they depend
+    on."""
 
     def __init__(
         self,
@@ -190,11 +188,9 @@ _FORMAT = 1
 
 
 class RowFile:
-    """A file of (n, count) numbers of `dtype` in `folder`, written in blocks of `block` rows, that outlives a crash.
-
-    Numbers are in KEY.rows. KEY.journal says what the file is, with the checksum of every block written; blocks that do
-    not agree are computed again. Who fills the file locks the journal, while other processes wait and then read.
-    """
+    """A file of (n, count) numbers of `dtype` in `folder`, in blocks of `block` rows: numbers in KEY.rows, and in
+    KEY.journal what the file is and the checksums of blocks written, by which others are computed again. Who fills it
+    locks the journal."""
 
     def __init__(self, folder: Path, key: str, n: int, count: int, dtype: torch.dtype, block: int) -> None:
         self.rows, self.journal = folder / f"{key}.rows", folder / f"{key}.journal"
@@ -207,10 +203,8 @@ class RowFile:
     def filled(
         self, compute: Callable[[slice], Tensor], done: Callable[[], None] = lambda: None
     ) -> tuple[Tensor, int, int]:
-        """All the rows, mapped from the file, and how many were read and how many computed.
-
-        `compute(rows)` gives a block that is not there yet; `done()` is called after every block.
-        """
+        """All the rows, mapped from the file, and how many were read and how many computed, by `compute(rows)` for each
+        block, with `done()` after every block."""
         self.rows.parent.mkdir(parents=True, exist_ok=True)
         waiting = partial(log.info, "another process is writing %s; waiting for it", self.rows)
         with locked(self.journal, on_wait=waiting), self.journal.open("a+b") as journal:

@@ -1,8 +1,5 @@
-"""Checkpoints: everything that a fit needs to go on with bitwise the same steps.
-
-A file is a line that says what it is, a line with the SHA-256 of the rest, and the rest as `torch.save` writes it. A
-damaged one is an error and not a new start, for it may hold hours of work.
-"""
+"""Checkpoints, from which a fit goes on with bitwise the same steps: a line that says what the file is, one with the
+SHA-256 of the rest, and the rest as `torch.save` writes it; a damaged file is an error."""
 
 from __future__ import annotations
 

@@ -33,10 +33,8 @@ class BestNoise(NamedTuple):
 
 
 def best_noise(features: Tensor, y: Tensor) -> BestNoise:
-    """Returns the best of `NOISES` for features F (n, M) and targets y (n,), by the log density of left-out targets.
-
-    With A = (F F^T + s I)^-1 leaving row i out predicts y_i - [A y]_i / A_ii; the amplitude explains y best.
-    """
+    """Returns the best of `NOISES` for features F (n, M) and targets y (n,), by the log density of left-out targets,
+    predicted as y_i - [A y]_i / A_ii with A = (F F^T + s I)^-1 and the amplitude that explains y best."""
     n, count = features.shape
     if not bool(torch.isfinite(features).all()):
         raise ArithmeticError("leave-one-out needs finite features")
@@ -126,10 +124,8 @@ class ExactState:
 
 
 class ExactPosterior(Phase[ExactState]):
-    """The one phase of `Exact`: noise and amplitude, the posterior, and scores of left-out series, each done once.
-
-    A checkpoint may come between them; a time limit does not cut them short, for the posterior is worth its time.
-    """
+    """The one phase of `Exact`: noise and amplitude, the posterior, and scores of left-out series, with checkpoints
+    between them; no time limit cuts them short."""
 
     name = "exact"
     max_steps = 3

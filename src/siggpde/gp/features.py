@@ -1,8 +1,5 @@
-"""Orthogonal signature features: inducing variables whose covariance is the identity, and the choice of their words.
-
-u_m = <f, S_theta^m> for a word m has E[u_m f(X)] = S_theta^m(X) and E[u u^T] = I. For orthonormal columns Q so have the
-combinations Q^T u, with features S_theta(X) Q.
-"""
+"""Orthogonal signature features: inducing variables u_m = <f, S_theta^m>, with E[u_m f(X)] = S_theta^m(X), E[u u^T] =
+I, or combinations Q^T u of them with orthonormal columns Q, and the choice of their words."""
 
 from __future__ import annotations
 
@@ -239,10 +236,8 @@ _MOST_LETTERS = 16
 
 
 def principal_directions(rows: Tensor, count: int) -> Tensor:
-    """At most `count` orthonormal directions (M, r) with the largest shares of the sum of squares of rows (n, M).
-
-    Directions with less than 1e-10 of the largest share are dropped, because rounding would decide them.
-    """
+    """At most `count` orthonormal directions (M, r) with the largest shares of the sum of squares of rows (n, M), of
+    which those below 1e-10 of the largest are dropped."""
     matrix = rows.to(torch.float64)
     n, columns = matrix.shape
     if n == 0 or count < 1:
@@ -260,10 +255,8 @@ def principal_directions(rows: Tensor, count: int) -> Tensor:
 
 
 def most_energetic(energy: Tensor, pool: Sequence[Word], count: int) -> list[Word]:
-    """The `count` words of the pool with the largest energy (P,), in the order of words; () is always among them.
-
-    Energies that differ in the tenth digit are alike, so that rounding does not choose.
-    """
+    """The `count` words of the pool with the largest energy (P,) to ten digits, in the order of words; () is always
+    among them."""
     if len(energy) != len(pool):
         raise ValueError(f"there are {len(pool)} words but {len(energy)} energies")
     shown = [float(f"{value:.9e}") for value in energy.tolist()]
@@ -272,10 +265,8 @@ def most_energetic(energy: Tensor, pool: Sequence[Word], count: int) -> list[Wor
 
 
 def grow_pool(kernel: SignatureKernel, paths: SeriesBatch, limit: int) -> list[Word]:
-    """A prefix-closed pool of about `limit` words with the most energy in the paths, grown letter by letter.
-
-    Only words with the largest mean S_theta(X)² are extended. Constant channels give no words.
-    """
+    """A prefix-closed pool of about `limit` words with the most energy, the mean of S_theta(X)², grown letter by
+    letter."""
     paths = paths.to(kernel.device)
     values, lengths = paths.values.to(torch.float64), paths.lengths
     pool: list[Word] = [()]

@@ -1,7 +1,4 @@
-"""GPyTorch: orthogonal signature features in its models (`SignatureStrategy`), and its likelihoods in ours.
-
-GPyTorch is imported when one of them is used.
-"""
+"""GPyTorch, imported when used: orthogonal signature features in its models, and its likelihoods in ours."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Landmark series Z as inducing variables u = f(Z), for kernels without words, such as those of lifted paths.
-
-With k(Z, Z) = L L^T the features are L^-1 k(Z, X): factorised at every step (`LandmarkFeatures`), or once for a kernel
-that stays (`NewtonBasis`). Landmarks are pivots of a Cholesky decomposition: the next has the largest tail.
-"""
+"""Landmark series Z as inducing variables u = f(Z), for kernels without words: with k(Z, Z) = L L^T features are L^-1
+k(Z, X). Landmarks are pivots of a Cholesky decomposition: the next has the largest tail."""
 
 from __future__ import annotations
 
@@ -328,11 +325,9 @@ def pivoted_cholesky(
     count: int,
     threshold: float = 0.0,
 ) -> PivotedCholesky:
-    """Pivoted Cholesky of K (n, n) with at most `count` pivots, until the largest tail is not above `threshold`.
-
-    `diagonal` (n,) is that of K, `columns(rows)` returns K[:, rows], (n, len(rows)), and `among(rows)` the symmetric
-    K[rows][:, rows]. Of equal tails the first row is taken.
-    """
+    """Pivoted Cholesky of K (n, n) with at most `count` pivots, until the largest tail, of equal ones the first, is not
+    above `threshold`: `diagonal` (n,), `columns(rows)` is K[:, rows] and `among(rows)` the symmetric K[rows][:,
+    rows]."""
     n = len(diagonal)
     count = min(count, n)
     rounding = _ROUNDINGS * torch.finfo(diagonal.dtype).eps * diagonal
@@ -376,11 +371,8 @@ def pivoted_cholesky(
 def _next_pivots(
     tails: Tensor, features: Tensor, among: Callable[[Tensor], Tensor], most: int, threshold: float
 ) -> list[int]:
-    """The next pivots as far as they are certain, at least one, by the rule on the rows of the largest tails alone.
-
-    As long as the largest tail among these is above every tail elsewhere, which can only fall, it is the largest of
-    all. Several columns at once cost less than one after the other.
-    """
+    """The next pivots, several at once as far as they are certain, by the rule on the rows of the largest tails alone:
+    the largest of these is the largest of all while it is above every tail elsewhere, which can only fall."""
     first = int(tails.argmax())
     size = min(_CANDIDATES, len(tails) // _ROWS_EACH)
     if most <= 1 or size <= 1:

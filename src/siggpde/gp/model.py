@@ -1,7 +1,5 @@
-"""SignatureGP: a sparse variational Gaussian process over time series, with nothing to invert.
-
-Latents have mu(X) = s(X)^T m and nu(X) = k(X, X) - |s(X)|² + s(X)^T Sigma s(X) with q(u) = N(m, Sigma), C_fu = s(X).
-"""
+"""Sparse variational Gaussian processes over series, with q(u) = N(m, Sigma), s(X) = C_fu: latents have mu(X) = s(X)^T
+m and nu(X) = k(X, X) - |s(X)|² + s(X)^T Sigma s(X)."""
 
 from __future__ import annotations
 

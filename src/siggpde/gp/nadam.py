@@ -1,8 +1,5 @@
-"""Nadam, the optimiser of the paper, and the exact gradient of a minibatch ELBO in q(u), by hand.
-
-`q_gradient` and `Nadam.step` are the oracle of `q_step`, which moves one class after the other in the native core while
-its gradient is in the cache. With several ranks the sums go in one message, and steps are the oracle's.
-"""
+"""Nadam, the optimiser of the paper, and the exact gradient of a minibatch ELBO in q(u): `q_gradient` and `Nadam.step`
+are the oracle of `q_step`, which moves classes one by one in the native core, on one rank."""
 
 from __future__ import annotations
 
@@ -70,11 +67,9 @@ class Nadam:
             self.update(index, gradient, rates)
 
     def update_root(self, index: int, latent: int, start: int, gradient: Tensor, rates: Rates) -> tuple[float, float]:
-        """Moves `rows` of one lower triangular matrix of a stack, natively; nothing above the diagonal is read.
-
-        `gradient` (rows, M), of the rows from `start` on, lacks that of the KL divergence, R - diag(1 / R_ii), which is
-        added. Returns the sums of R_ij² and log |R_ii| over these rows before the step.
-        """
+        """Moves `rows` of one lower triangular matrix of a stack, natively, by `gradient` (rows, M) of the rows from
+        `start` on and that of the KL divergence; returns the sums of R_ij² and log |R_ii| over these rows before the
+        step."""
         stack, size = self.parameters[index], gradient.shape[1]
         skip = latent * size * size * stack.element_size()
         tensors = (stack, self.first[index], self.second[index])

@@ -85,10 +85,8 @@ def solve_gaussian(
     prior: StandardNormal = STANDARD_NORMAL,
     ranks: Ranks = ALONE,
 ) -> bool:
-    """Sets q(u), not diagonal, to the posterior under a Gaussian likelihood of features (n, M) and targets (n,).
-
-    At mu_n = 0 nothing is lost to rounding. Returns False, changing nothing, if the precision is not positive definite.
-    """
+    """Sets q(u), not diagonal, to the posterior under a Gaussian likelihood of features (n, M) and targets (n,), at
+    mu_n = 0; returns False, changing nothing, if the precision is not positive definite."""
     assert likelihood.is_gaussian and q.full
 
     def sites() -> Iterator[Sites]:
@@ -227,12 +225,9 @@ _SETTLED = 1e-10
 
 @torch.no_grad()
 def update_posterior(model: AnyGP, x: inputs.Series, y: Any, *, lengths: Lengths = None) -> None:
-    """Updates q(u) of `model` in place with the series x (n, length, channels) and their targets y (n,).
-
-    The old q(u) = q_0 becomes the prior: the new one maximises sum_n E_q[log p(y_n | f_n)] - KL[q || q_0] over the new
-    series, for `Gaussian` in closed form, else, and for diagonal covariances, by steps that never lower the bound.
-    Where it fails, it raises and nothing has changed.
-    """
+    """Updates q(u) of `model` in place with the series x (n, length, channels) and their targets y (n,), with the old q
+    as prior: for `Gaussian` in closed form, else, and for diagonal covariances, by steps that never lower the bound.
+    Where it fails, it raises and nothing has changed."""
     targets = model.targets(y)
     batch = model.kernel.checked_paths(x, lengths)
     if len(targets) != len(batch):

@@ -35,12 +35,9 @@ State = TypeVar("State")
 
 
 class Phase(Generic[State]):
-    """One phase of a schedule: at most `max_steps` iterations, between which a fit may be saved, or end.
-
-    `state`, a `state_type` of tensors, numbers, lists and dictionaries, is all that a phase changes besides model,
-    minibatches and History; a checkpoint brings it back in place of `begin`. `time_share` is the share of a time limit,
-    from the start of the fit, at which the phase is late; None for never.
-    """
+    """One phase of a schedule: at most `max_steps` iterations, between which a fit may be saved, or end. `state`, a
+    `state_type` of tensors and plain values, is all that it changes besides model, minibatches and History;
+    `time_share` is the share of a time limit at which the phase is late, None for never."""
 
     name: str
     max_steps: int

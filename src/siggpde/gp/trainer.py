@@ -32,11 +32,9 @@ _ROWS_FOR_DIRECTIONS = 1500
 
 
 class Trainer:
-    """A model, its data with signatures computed once, which rows are for training, and what happened so far.
-
-    Rows are numbered through all ranks; every rank has all targets `y` and `weights` (n,), None where all count alike,
-    and the `cache` of its `shard`. `span_series` lets directions replace words where these are more than the series.
-    """
+    """A model, its data with signatures computed once, which rows are for training, and what happened so far. Rows are
+    numbered through all ranks, which have all targets `y` and `weights` (n,) and the `cache` of their `shard`;
+    `span_series` lets directions replace words where these are more than the series."""
 
     def __init__(
         self,
@@ -104,11 +102,8 @@ class Trainer:
 
     @torch.no_grad()
     def choose_features(self, count: int) -> None:
-        """Chooses words and directions anew for the present scales; q(u) is carried over to those that are kept.
-
-        `count` words by energy, and as many directions as the features' rank or, with `span_series`, as there are
-        series, if there are more words. Inducing variables that are no words stay.
-        """
+        """Chooses `count` words by energy, and as many directions as the rank or, with `span_series`, as there are
+        series, anew for the present scales; q(u) is carried over to those that are kept."""
         features, q = self.model.features, self.model.variational
         if not isinstance(self.cache, SignatureCache):
             return

@@ -133,8 +133,6 @@ def pad(series: Series) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 def parse_labels(texts: Sequence[str]) -> NDArray[Any]:
     """Labels from text: bools, integers or floats where every label is written plainly as one, otherwise strings.
 
-    Examples
-    --------
     >>> parse_labels(["1", "-2"]), parse_labels(["007", "008"]), parse_labels(["True", "false"])
     (array([ 1, -2]), array(['007', '008'], dtype='<U3'), array([ True, False]))
     """
@@ -189,8 +187,6 @@ def _check_series(x: Any) -> int:
 def span_of(text: str) -> tuple[float, str]:
     """Returns the length of a span such as "1d" or "30 min" and its unit; the unit is "" for a number alone.
 
-    Examples
-    --------
     >>> span_of("36h"), span_of("250")
     ((129600.0, 'h'), (250.0, ''))
     """
@@ -238,8 +234,6 @@ def groups_by_time(data: SeriesData, span: str) -> NDArray[np.int64]:
 def named(message: str, ids: Sequence[Any] | NDArray[Any]) -> str:
     """Returns a message with ids for the numbers of series.
 
-    Examples
-    --------
     >>> named("series 1 of X is NaN everywhere; drop it", ["ann", "bob"])
     'series bob is NaN everywhere; drop it'
     """

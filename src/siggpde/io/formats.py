@@ -1,7 +1,4 @@
-"""The file formats, their options, and the checks before a file is read.
-
-This module imports neither numpy nor polars, so that the command line lists formats and options at once.
-"""
+"""The file formats, their options, and the checks before a file is read; neither numpy nor polars is imported."""
 
 from __future__ import annotations
 
@@ -118,8 +115,6 @@ def listed(columns: Sequence[str]) -> str:
 def shortened(names: Sequence[str], most: int) -> str:
     """Returns at most so many names, with commas between them.
 
-    Examples
-    --------
     >>> shortened(["x", "y", "z"], 2)
     'x, y, ...'
     """
@@ -163,8 +158,6 @@ def check_file(path: Path) -> None:
 def check_expansion(source: str, stored: int, expanded: int) -> None:
     """Raises ValueError where `stored` bytes become over SIGGPDE_MAX_GB (1) GB, and over 100 times as many.
 
-    Examples
-    --------
     >>> check_expansion("a.npz", 3_000_000, 3_000_000_000)
     Traceback (most recent call last):
     ...

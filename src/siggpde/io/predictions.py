@@ -39,11 +39,8 @@ def prediction_table(
     estimator: Predictor, data: SeriesData, level: float = 0.9, on_error: OnError = "fail", reasons: bool = False
 ) -> pl.DataFrame:
     """Predictions with one row a series: id, prediction, a probability a class, or std, lower and upper at `level`; the
-    p-value `novelty`, unless the model is too old; with `reasons` a column `unlike`, see `unlike_in`.
-
-    With on_error="skip" a series that cannot be predicted has empty cells and the reason in a last column `error`; with
-    "fail" it raises an error with its id.
-    """
+    p-value `novelty` where known; with `reasons` a column `unlike`. With on_error="skip" a series that cannot be
+    predicted has empty cells and the reason in a last column `error`."""
     if on_error not in get_args(OnError):
         raise ValueError(f"on_error must be 'fail' or 'skip'; got {on_error!r}")
     ids = (np.arange(len(data)) if data.ids is None else data.ids).tolist()

@@ -1,7 +1,5 @@
-"""Metrics of class probabilities: of the most probable class, its calibration, withheld predictions, sets of classes.
-
-What is not defined, such as the recall of a class that never occurs, is NaN.
-"""
+"""Metrics of class probabilities: of the most probable class, its calibration, withheld predictions, sets of classes;
+NaN where one is not defined."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""First derivatives written by hand, and how backends put theirs into torch's graph.
-
-They have no second and no forward-mode derivatives: asking for either raises an error.
-"""
+"""First derivatives written by hand in torch's graph; asking for second or forward-mode derivatives raises an error."""
 
 from __future__ import annotations
 
@@ -134,11 +131,8 @@ _apply_diagonal: Any = super(torch.autograd.Function, _Diagonal).apply  # pyrigh
 
 
 class Pairs(NamedTuple):
-    """The arguments of a Gram matrix (n, m); y None means x.
-
-    With `norms`, logarithms h (n,) and h' (m,), values are N_ij = k(X_i, Y_j) exp(-h_i - h'_j); k itself may then be
-    out of range, and x and y are float64.
-    """
+    """The arguments of a Gram matrix (n, m); y None means x. With `norms`, logarithms h (n,) and h' (m,), x and y are
+    float64 and values N_ij = k(X_i, Y_j) exp(-h_i - h'_j), where k itself may be out of range."""
 
     x: Tensor
     x_lengths: Tensor | None = None

@@ -1,8 +1,5 @@
-"""Which implementation of `Operations` computes for a tensor: `native` on the CPU, `triton` on CUDA, else `reference`.
-
-SIGGPDE_BACKEND=reference has `reference` compute all; SIGGPDE_BACKEND=triton has Triton's interpreter compute on the
-CPU too (for tests). No tensor is moved to another device, and Triton is imported only when it computes.
-"""
+"""Which implementation of `Operations` computes for a tensor: `native` on the CPU, `triton` on CUDA (or with
+SIGGPDE_BACKEND=triton by its interpreter on the CPU, for tests), else `reference`; Triton is imported only then."""
 
 from __future__ import annotations
 
@@ -90,10 +87,8 @@ class Operations(Protocol):
 
 
 def backend_for(x: Tensor, *others: Tensor | None, static: StaticKernel | None = None) -> Operations:
-    """Returns the implementation for this tensor: `reference` for static kernels that Triton does not have.
-
-    It raises RuntimeError where Triton cannot be used, and NotImplementedError for tangents, which would be dropped.
-    """
+    """Returns the implementation for this tensor; raises RuntimeError where Triton cannot be used, and
+    NotImplementedError for tangents, which would be dropped."""
     if core is not None and x.is_cpu and requested_backend != "triton":
         backend: Operations = native
     elif not uses_triton(x) or (static is not None and static.name not in TRITON_STATIC_KERNELS):

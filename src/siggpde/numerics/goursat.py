@@ -1,9 +1,6 @@
-"""The Goursat problem of the signature kernel in plain torch: slow, on any device, differentiable by autograd.
-
-k(X, Y) is the far corner of U_st = rho U, U(0, .) = U(., 0) = 1. Edges of cells are carried in shifted Legendre
-polynomials, finite differences being degree 1; docs/design.md has the formulas. Paths are split into pieces so short
-that errors are below rounding. Cells of an anti-diagonal advance together, as in the solver of Lemercier et al. (2021).
-"""
+"""The Goursat problem U_st = rho U, U(0, .) = U(., 0) = 1, whose far corner is k(X, Y), in plain torch: slow, on any
+device, differentiable. Edges of cells are in shifted Legendre polynomials (docs/design.md), cells of an anti-diagonal
+advance together, and paths are split into pieces so short that errors are below rounding."""
 
 from __future__ import annotations
 
@@ -174,11 +171,8 @@ def scheme_of(refine: int) -> Scheme:
 
 
 def split_path(x: Tensor, lengths: Tensor | None, scheme: Scheme, static: StaticKernel | None = None) -> Tensor:
-    """Returns the pieces (n, pieces, fields) of the paths x (n, length, channels); zeros after the end of a series.
-
-    Fields are the channels of the increment; with a static kernel start and end of the segment, and 1 / its pieces,
-    since q pieces are equal parts of the increment kappa(x_(i+1), .) - kappa(x_i, .).
-    """
+    """Returns the pieces (n, pieces, fields) of the paths x (n, length, channels), zeros after the end of a series:
+    channels of the increment, or with a static kernel start and end of the segment and 1 / its pieces."""
     mask = row_mask(x, lengths)[:, :, None]
     inside = mask[:, 1:]
     # Masked on both sides, so that padding may hold anything and still gets no gradient.

@@ -47,10 +47,8 @@ def checked_once(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Checks and returns (x, lengths): x contiguous, (n, length, channels); lengths int64, contiguous, or None.
-
-    Lists of (length_i, channels) are padded, differentiably; a contiguous tensor comes back as it is.
-    """
+    """Checks and returns (x, lengths): x contiguous, (n, length, channels); lengths int64, contiguous, or None. Lists
+    of (length_i, channels) are padded, differentiably."""
     if lengths is None and isinstance(x, torch.Tensor) and x.dtype in FLOATS:  # as almost always
         shape = x.shape
         if len(shape) == 3 and shape[1] and shape[2] and x.layout is torch.strided and not x.is_meta:

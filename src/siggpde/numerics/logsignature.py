@@ -1,7 +1,5 @@
-"""The log-signature of piecewise-linear paths: the logarithm of the signature in a basis of the free Lie algebra.
-
-A bracket [a, b] = ab - ba is written as a nested pair of letters: (0, (0, 1)) is [0, [0, 1]] = 001 - 2 010 + 100.
-"""
+"""The log-signature of piecewise-linear paths, in a basis of the free Lie algebra: a bracket [a, b] = ab - ba is a
+nested pair of letters, so that (0, (0, 1)) is [0, [0, 1]] = 001 - 2 010 + 100."""
 
 from __future__ import annotations
 
@@ -104,11 +102,9 @@ def logsignature_basis(channels: int, depth: int, basis: Basis = "lyndon") -> li
 
 
 def lyndon_words(channels: int, depth: int) -> list[Word]:
-    """The words of 1 to `depth` letters that are smaller than all their proper suffixes, by length, then alphabet.
-
-    Duval's algorithm: the next word is the last one repeated to full length, without its trailing highest letters, and
-    with its last letter raised.
-    """
+    """The words of 1 to `depth` letters that are smaller than all their proper suffixes, by length, then alphabet, by
+    Duval's algorithm: the last one repeated to full length, without its trailing highest letters, and its last letter
+    raised."""
     words: list[Word] = []
     word = [-1]
     while word:

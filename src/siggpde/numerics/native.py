@@ -1,7 +1,4 @@
-"""The operations by the native core `siggpde._core`, compiled from csrc/ (`siggpde.numerics.backend.Operations`).
-
-Tensors are passed by address; failures that the core returns become errors here.
-"""
+"""The operations by the native core `siggpde._core`, compiled from csrc/; tensors are passed by address."""
 
 from __future__ import annotations
 

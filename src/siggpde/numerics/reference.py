@@ -1,8 +1,5 @@
-"""The operations in plain torch, slow and obvious: oracles of the fast ones, and the backend of last resort.
-
-`tol` and `threads` are not used: the kernel is always computed to rounding. `signature_by` and `extend_by` take the
-function that applies Chen's identity, so that Triton can use them with its own.
-"""
+"""The operations in plain torch, slow and obvious: oracles of the fast ones, and the backend of last resort. `tol` and
+`threads` are not used; `signature_by` and `extend_by` take the function that applies Chen's identity."""
 
 from __future__ import annotations
 
@@ -134,11 +131,9 @@ Extend = Callable[[Tensor, Tensor, Sequence[tuple[int, ...]]], Tensor]
 
 
 def apply_chen(start: Tensor, increments: Tensor, words: Sequence[tuple[int, ...]]) -> Tensor:
-    """The signature (n, M) after straight increments (n, steps, channels): S <- S ⊗ exp(v) for each v, from `start`.
-
-    S_w <- sum over j <= |w| of S_(w without its last j letters) times the product of v over these letters / j!, for
-    prefix-closed `words`; nothing is checked.
-    """
+    """The signature (n, M) after straight increments (n, steps, channels), from `start`: for each v in turn S_w <- sum
+    over j <= |w| of S_(w without its last j letters) times the product of v over these letters / j!, for prefix-closed
+    `words`."""
     depth = max(len(word) for word in words)
     position = {word: index for index, word in enumerate(words)}
     absent = len(words)  # a column of zeros, for words shorter than j

@@ -147,11 +147,8 @@ def pool_windows(
     out: PooledWindows | None = None,
     n_jobs: int | None = None,
 ) -> PooledWindows:
-    """Statistics over the windows of every series, without gradient, written to `out` if given.
-
-    x (n, length, channels) or a list of (length_i, channels); path_scales (groups,); thresholds (q, M), in any order;
-    lift_scale (channels,), positive, default 1. Rows of `out` are contiguous; `n_jobs` changes no result.
-    """
+    """Statistics over the windows of every series x, (n, length, channels) or a list, without gradient, written to
+    `out` if given: path_scales (groups,); thresholds (q, M); lift_scale (channels,), positive, default 1."""
     given = _viewed(x, lengths, view, lift_scale, n_jobs)
     scales = _numbers("path_scales", path_scales, (len(view.groups),), given.x)
     if thresholds.ndim != 2:

@@ -1,8 +1,5 @@
-"""A model folder: `model.json`, one safetensors file named after its hash, and a README.md for people.
-
-A new data file has a new name, then model.json is replaced atomically, and last the data files that it does not name
-are removed. So whenever the writer is stopped, one whole model can be loaded.
-"""
+"""A model folder: a README.md, one safetensors file named after its hash, and `model.json`, replaced atomically before
+old data files are removed, so that one whole model can be loaded whenever the writer is stopped."""
 
 from __future__ import annotations
 
@@ -47,10 +44,8 @@ def write_folder(
     *,
     force: bool = False,
 ) -> None:
-    """Saves tensors, metadata (plain values that JSON can hold) and the card (Markdown) as the model folder `path`.
-
-    A model that is there is replaced only with `force=True`; a folder with anything else in it is never written to.
-    """
+    """Saves tensors, metadata (plain values that JSON can hold) and the card (Markdown) as the folder `path`; only with
+    `force` in place of a model that is there, and never in a folder with anything else."""
     data = _pack(tensors)
     digest = hashlib.sha256(data).hexdigest()
     name = data_name(digest)
@@ -81,10 +76,8 @@ def write_folder(
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Returns the tensors and the metadata of a model folder, after checking every byte of them.
-
-    Nothing read is executed. Whatever is wrong is a `ModelFileError`; a folder that does not exist, FileNotFoundError.
-    """
+    """Returns the tensors and the metadata of a model folder, after checking every byte of them; whatever is wrong is a
+    `ModelFileError`, or FileNotFoundError."""
     folder = Path(path)
     if not folder.exists():
         raise FileNotFoundError(f"there is no model folder {folder}")

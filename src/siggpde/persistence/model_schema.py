@@ -1,7 +1,4 @@
-"""The schema of a saved estimator: settings, what it knows of its series, their preparation, and its committee.
-
-Sizes are bounded before anything of that size is made.
-"""
+"""The schema of a saved estimator: settings, what it knows of its series, their preparation, and its committee."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""A SignatureGP as tensors and plain settings, and back, so that its predictions are bitwise the same.
-
-Settings hold the memory layout of every tensor too (`layouts`), on which the rounding of matrix products depends.
-"""
+"""A SignatureGP as tensors and settings, among them the memory layouts of tensors, so that its predictions are bitwise
+the same."""
 
 from __future__ import annotations
 
@@ -27,11 +25,8 @@ _FIX = "save the model again"
 
 
 def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors, by the names of the model's state, and the settings (ready for JSON) for `model_from_state`.
-
-    Words are their letters one after the other, and their lengths. Tensors share memory with the model where they can:
-    write them before training goes on.
-    """
+    """The tensors, by the names of the model's state, and the settings (ready for JSON) for `model_from_state`; tensors
+    share memory with the model where they can."""
     kernel, features = model.kernel, model.features
     for module, kind in ((model, SignatureGP), (kernel, SignatureKernel), (features, OrthogonalSignatureFeatures)):
         if type(module) is not kind:

@@ -1,8 +1,5 @@
-"""Nested state, dictionaries and lists with tensors in them, as plain values beside a flat set of named tensors.
-
-A tensor becomes ``{"tensor": name}``, named after its place such as ``blocks.0.scaler.3.mean``, and with its order of
-axes in memory if it is another one, on which the rounding of matrix products depends.
-"""
+"""Nested state as plain values beside named tensors: a tensor becomes ``{"tensor": name}``, named after its place, with
+its order of axes in memory if it is another one, on which the rounding of matrix products depends."""
 
 from __future__ import annotations
 

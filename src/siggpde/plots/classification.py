@@ -1,8 +1,5 @@
-"""Plots of class probabilities: reliability, confusion, and risk against coverage.
-
-Where half of the probabilities are close to 1 both axes are a(p) = -arsinh((1 - p) / w), w = 0.01: about linear next to
-1 and logarithmic in 1 - p further down, so that 1 has a place and the diagonal stays a straight line.
-"""
+"""Plots of class probabilities: reliability, confusion, and risk against coverage; where half of the probabilities are
+close to 1, axes are a(p) = -arsinh((1 - p) / w), w = 0.01, so that 1 has a place."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One series and what in it speaks for or against its prediction: its channels one below the other.
-
-A contribution c with the standard deviation s keeps the share 2 Phi(|c| / s) - 1 of the full colour.
-"""
+"""One series and what in it speaks for or against its prediction: its channels one below the other."""
 
 from __future__ import annotations
 
@@ -159,7 +156,7 @@ def _cut_far(ax: Axes, series: np.ndarray, other: np.ndarray) -> None:
 
 
 def _certainty(contribution: float, spread: float | None) -> float:
-    """2 Phi(|c| / s) - 1; 1 without a standard deviation."""
+    """The share 2 Phi(|c| / s) - 1 of the full colour for a contribution c; 1 without a standard deviation s."""
     if spread is None:
         return 1.0
     return math.erf(abs(contribution) / spread / math.sqrt(2)) if spread > 0 else float(contribution != 0)

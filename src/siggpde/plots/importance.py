@@ -60,8 +60,6 @@ def fitted(names: list[str], largest: float, width: float, tall: float) -> tuple
 def lines_of(name: str, most: int) -> list[str]:
     """A name in few lines of about the same length, broken at spaces and after dashes; within pieces only if need be.
 
-    Examples
-    --------
     >>> lines_of("hand height–time–hand height and 7 like it", 24)
     ['hand height–time–hand', 'height and 7 like it']
     """

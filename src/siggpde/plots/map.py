@@ -1,8 +1,6 @@
-"""A map of the series: every series a point in the plane of the two directions in which they differ most.
-
-Of a committee they are those of its kernel among m landmarks (kernel PCA), with the weighted mean of members' kernels:
-K = H K_ZZ H, H = I - 1 1^T/m, K v_j = lambda_j v_j, and c_j(X) = lambda_j^-1/2 v_j^T H (k(Z, X) - K_ZZ 1/m).
-"""
+"""A map of the series in the plane of the two directions in which they differ most: of a committee by kernel PCA among
+m landmarks, K = H K_ZZ H, H = I - 1 1^T/m, K v_j = lambda_j v_j, c_j(X) = lambda_j^-1/2 v_j^T H (k(Z, X) - K_ZZ
+1/m)."""
 
 from __future__ import annotations
 

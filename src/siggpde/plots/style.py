@@ -1,7 +1,5 @@
-"""How all plots look: colours and markers, letters, ticks and legends that fit the width of a plot.
-
-The colours are those of Okabe and Ito (2008) without yellow, which is hard to see on white.
-"""
+"""How all plots look: the colours of Okabe and Ito (2008) without yellow, letters, ticks and legends that fit the
+width."""
 
 from __future__ import annotations
 
@@ -149,11 +147,9 @@ def legend_above(
     whole: int = 0,
     margin: float = _MARGIN,
 ) -> None:
-    """The legend above the plot, from `above`, 1 being the top of the axes, in as many columns as there is room for.
-
-    `handle` is the length of handles in letters, `markers` scales those of the plot, `margin` are points at the left.
-    A legend that is too high has smaller letters, and its texts are cut but for the last `whole`.
-    """
+    """The legend above the plot, from `above`, 1 being the top of the axes, in as many columns as there is room for,
+    with smaller letters where it is too high; `handle` is the length of handles in letters, `markers` scales those of
+    the plot, `margin` are points at the left, and the last `whole` texts are never cut."""
     handles, texts = ax.get_legend_handles_labels()
     size, columns = letters(ax) - 0.5, 1
     first, longest = size, max(map(len, texts), default=0)
@@ -186,8 +182,6 @@ def _width(widths: list[float], columns: int) -> float:
 def shortened(names: list[str], most: int) -> list[str]:
     """Names of at most `most` characters: cut off at the end, or in the middle where they would then be the same.
 
-    Examples
-    --------
     >>> shortened(["standing still", "sitting"], 10), shortened(["class of 1998", "class of 1999"], 9)
     (['standing …', 'sitting'], ['clas…1998', 'clas…1999'])
     """
@@ -201,8 +195,6 @@ def shortened(names: list[str], most: int) -> list[str]:
 def with_unit(name: str, unit: str | None) -> str:
     """The label of an axis.
 
-    Examples
-    --------
     >>> with_unit("time", "s"), with_unit("time", None)
     ('time (s)', 'time')
     """

@@ -39,12 +39,9 @@ class Member:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What a fitted model is, and what it learned from.
-
-    `kinds` are those of views, a user's own by its name; `options` make the path of method="paper"; `landmarks` counts
-    training series in the model; `labels` series by label, or `target` is (mean, standard deviation) of the numbers;
-    `tried` has the name, loss and weight of every candidate, where known.
-    """
+    """What a fitted model is, and what it learned from: `kinds` are those of views, a user's own by its name; `options`
+    make the path of method="paper"; `landmarks` counts training series in the model, `labels` series by label, or
+    `target` is (mean, standard deviation); `tried` has the name, loss and weight of every candidate, where known."""
 
     estimator: str
     committee: Any
@@ -211,8 +208,6 @@ def as_markdown(blocks: Iterable[Block]) -> str:
 def escaped(value: Any) -> str:
     """Returns the text on one line, with the characters escaped that are markup in Markdown or HTML.
 
-    Examples
-    --------
     >>> escaped("keep_series=False is _not_ <b>")
     'keep_series=False is \\\\_not\\\\_ \\\\<b\\\\>'
     """

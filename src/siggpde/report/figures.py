@@ -1,7 +1,5 @@
-"""The figures of a report: matplotlib's as SVG in data URIs, the same bytes for the same figure.
-
-The background is transparent: where dark pages are preferred, a filter turns light and dark round and keeps hues.
-"""
+"""The figures of a report: matplotlib's as SVG in data URIs, the same bytes for the same figure, transparent for dark
+pages."""
 
 from __future__ import annotations
 

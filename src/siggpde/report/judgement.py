@@ -1,8 +1,5 @@
-"""Predictions beside true answers, of new series or of left-out training series, and the metrics that follow.
-
-Metrics are functions of counts (B, n), how often each series is drawn. Intervals are the 2.5 % to 97.5 % quantiles over
-bootstrap resamples of series, or of whole groups where there are groups.
-"""
+"""Predictions beside true answers, of new series or of left-out training series, and metrics of them, which are
+functions of counts (B, n): how often each series is drawn."""
 
 from __future__ import annotations
 

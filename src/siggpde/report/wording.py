@@ -10,8 +10,6 @@ from typing import Any
 def percent(share: float, digits: int = 1) -> str:
     """Returns a share as a percentage; never "100 %" or "0 %" of what is not all or none.
 
-    Examples
-    --------
     >>> percent(0.9996), percent(1.0), percent(0.0001), percent(0.25)
     ('99.9 %', '100 %', '0.1 %', '25.0 %')
     """
@@ -26,8 +24,6 @@ def percent(share: float, digits: int = 1) -> str:
 def number(value: float | None, digits: int = 3) -> str:
     """Returns a number with so many digits that count; a dash for None and NaN.
 
-    Examples
-    --------
     >>> number(1234.567), number(0.01234), number(float("nan")), number(-3.0)
     ('1235', '0.0123', '–', '−3.00')
     """
@@ -45,8 +41,6 @@ def number(value: float | None, digits: int = 3) -> str:
 def counted(count: int, one: str, many: str | None = None) -> str:
     """Returns a count with its noun, whose plural has an s unless it is given or "one" ends with one.
 
-    Examples
-    --------
     >>> counted(1, "class", "classes"), counted(12345, "series"), counted(2, "channel")
     ('1 class', '12,345 series', '2 channels')
     """

@@ -35,11 +35,9 @@ class DiskFullError(OSError):
 
 @contextmanager
 def atomic_write(path: Path, size: Callable[[], int] | None = None) -> Iterator[BinaryIO]:
-    """Opens a part file next to `path` and renames it to `path` at the end of the `with` block, both synced to the
-    disk: readers see the old file or the whole new one. If the block raises, `path` stays as it was.
-
-    Where the disk is full, a `DiskFullError` names `path`, the space left, and, with `size`, the bytes that it needs.
-    """
+    """Opens a part file next to `path`, which at the end of the `with` block is synced and renamed to `path`, or
+    removed if the block raises; where the disk is full, a `DiskFullError` names the space left and, with `size`, the
+    bytes needed."""
     part = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         with open(part, "xb") as file:
@@ -98,12 +96,9 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Holds an exclusive lock on a file, which is created if missing, or on a folder; a dying process frees it.
-
-    Others, also threads of this process, wait; `on_wait` is called before this one waits, and may raise an error
-    instead. Without locks (no POSIX system, some network drives) nothing is locked: writers must be safe by themselves.
-    A folder that the holder has removed raises FileNotFoundError.
-    """
+    """Holds an exclusive lock on a file, created if missing, or on a folder; where another process or thread has it,
+    calls `on_wait`, which may raise, and waits. Without locks (no POSIX system, some network drives) nothing is locked,
+    and a folder that the holder has removed raises FileNotFoundError."""
     if fcntl is None:  # pragma: no cover
         yield
         return
@@ -143,8 +138,6 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
 def digest(*tensors: Tensor | None, settings: Any = None) -> str:
     """Returns the SHA-256 of tensors (shapes, dtypes and bytes; None is left out) and of the `repr` of `settings`.
 
-    Examples
-    --------
     >>> import torch
     >>> digest(torch.zeros(2)) == digest(torch.zeros(2), None)
     True

@@ -114,10 +114,8 @@ def temperature_loss(logarithm: float, scores: np.ndarray, y: np.ndarray, lapse:
 
 
 def fit_link(scores: np.ndarray, y: np.ndarray, lapse: float, centre: float) -> Link:
-    """The most probable temperature for scores (n, C) of left-out series and their classes y (n,), 0 to C - 1.
-
-    It is the best of a grid over log T, refined between its neighbours: with a lapse the loss may have several minima.
-    """
+    """The most probable temperature for scores (n, C) of left-out series and their classes y (n,), 0 to C - 1: the best
+    of a grid over log T, refined between its neighbours."""
     losses = [temperature_loss(at, scores, y, lapse, centre) for at in _LOGARITHMS]
     best = int(np.argmin(losses))
     low, high = (float(end) for end in _LOGARITHMS[max(best - 1, 0) : best + 2][[0, -1]])
@@ -171,11 +169,8 @@ class TreesHead:
 
 
 class LogisticHead:
-    """Logistic regression with a squared penalty, chosen by cross-validated log probabilities.
-
-    Where there are more columns than rows it is fitted, with the same result, to the coordinates Z of the rows in the
-    space that they span, Z Z' = table table'. Rows have length 1 on average, which the penalties are for.
-    """
+    """Logistic regression with a squared penalty, chosen by cross-validated log probabilities. With more columns than
+    rows it is fitted, to the same result, to the coordinates Z of the rows in their span, Z Z' = table table'."""
 
     centre: ClassVar[float | None] = None
     _WEIGHTS = np.logspace(-1, 5, 10)
@@ -214,10 +209,8 @@ def _mean_log_probability(model: Any, table: np.ndarray, y: np.ndarray) -> float
 
 
 class FeatureClassifier:
-    """Features, a head, and probabilities by the temperature `link_`, fitted to the head's out-of-fold scores.
-
-    Series are brought to the length of the longest training series. `calibration_seconds_` are those of the folds.
-    """
+    """Features of series of equal lengths, a head, and probabilities by the temperature `link_`, fitted to its
+    out-of-fold scores, which takes `calibration_seconds_`."""
 
     def __init__(self, features: Features, head: type[Head], seed: int, time_channel: int | None = None) -> None:
         self.features, self.head = features, head
@@ -416,10 +409,8 @@ COSTS = ("cpu_fit", "cpu_predict")
 def judge(
     method: Method, task: str, X: Any, y: np.ndarray, split: Split, run: Run, groups: np.ndarray | None = None
 ) -> dict[str, float]:
-    """Fits on the series of `split.train`, with their `groups` (n,), and judges on those of `split.test`.
-
-    CPU seconds are `cpu_fit`, with `cpu_calibration`, the peers' search for probabilities, in it, and `cpu_predict`.
-    """
+    """Fits on the series of `split.train`, with their `groups` (n,), and judges on those of `split.test`; the CPU
+    seconds `cpu_calibration` of the peers' search for probabilities are in `cpu_fit`."""
     train, test = take(X, split.train), take(X, split.test)
     estimator, classes = method.make(task, run), task == "classification"
     with threads(run.jobs), threadpool_limits(None if run.jobs < 1 else run.jobs):
@@ -446,10 +437,8 @@ def judge_on_splits(
     step: Callable[[str, int], None],
     groups: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """The figures of `judge` on every split, with means and standard errors; `step` is called after every split.
-
-    For a method of another package that fails, the reason is in the place of the figures.
-    """
+    """The figures of `judge` on every split, with means and standard errors, or why a method of another package fails;
+    `step` is called after every split."""
     entry: dict[str, Any] = {"name": method.name, "title": method.title}
     figures: list[dict[str, float]] = []
     try:

@@ -40,11 +40,8 @@ def common_length(X: Any) -> int:
 
 
 def equal_lengths(X: Any, length: int, time_channel: int | None = None) -> np.ndarray:
-    """Returns every series at `length` even steps from its first point to its last, (n_cases, n_channels, length).
-
-    Values and gaps (NaN) are interpolated linearly, the first and last number of a channel are repeated, and a channel
-    of nothing but gaps is 0. Steps are even in the stamps of `time_channel`, which is left out, or else in points.
-    """
+    """Returns every series at `length` even steps from its first point to its last, (n_cases, n_channels, length), in
+    the stamps of `time_channel`, which is left out, or in points; gaps are interpolated, and a channel of gaps is 0."""
     if isinstance(X, np.ndarray) and X.shape[2] == length and time_channel is None and not np.isnan(X).any():
         return X
     return np.stack([_resampled(np.asarray(one, dtype=np.float64), length, time_channel) for one in X])
@@ -72,10 +69,8 @@ class Split:
 
 
 def resample(y: np.ndarray, n_train: int, n_test: int, seed: int, *, stratify: bool) -> Split:
-    """A random split of the series with labels y (n,): disjoint rows, `n_train` and at most `n_test` of them.
-
-    With `stratify` the classes have the shares that they have in y, and at least one series each to learn from.
-    """
+    """A random split of the series with labels y (n,): disjoint rows, `n_train` and at most `n_test` of them; with
+    `stratify` classes have their shares in y, and at least one series each to learn from."""
     if not 0 < n_train < len(y) or n_test < 1:
         raise ValueError(
             f"{n_train} series to learn from and {n_test} to be judged on cannot be drawn of {len(y)}; ask for fewer"
@@ -96,10 +91,7 @@ def resample(y: np.ndarray, n_train: int, n_test: int, seed: int, *, stratify: b
 
 
 def shares(counts: np.ndarray, total: int, least: int) -> np.ndarray:
-    """`total` divided in proportion to `counts` (k,), none above its count nor, where it has as many, below `least`.
-
-    What rounding leaves over goes to those that are furthest below their proportion.
-    """
+    """`total` divided in proportion to `counts` (k,), none above its count nor, where it has as many, below `least`."""
     wanted = counts * (total / counts.sum())
     dealt = np.clip(np.floor(wanted).astype(int), np.minimum(least, counts), counts)
     while dealt.sum() != total:
@@ -114,10 +106,7 @@ def cross_validation(
     y: np.ndarray, folds: int, seed: int, *, stratify: bool, groups: np.ndarray | None = None
 ) -> list[Split]:
     """Splits, each of which judges one fold and learns from the others; series of one of the `groups` (n,) stay in one.
-
-    With `stratify` classes are dealt out evenly; a class with one series is always learned from, and series of a class
-    that only the judged fold has are not judged, so that no method is asked for a class it has never seen.
-    """
+    With `stratify` classes are dealt out evenly, and none is judged that was not learned."""
     if groups is not None:
         return _folds_of_groups(y, folds, seed, stratify, groups)
     if not 2 <= folds <= len(y):

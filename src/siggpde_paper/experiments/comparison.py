@@ -1,8 +1,4 @@
-"""The paper's experiments on PenDigits, whale calls and satellite series: methods compared on one data set.
-
-Iterations are timed apart from the fits, because a machine may be busy with these. Variants of `run_scales` have the
-same seeds, so the same start, validation parts and batches.
-"""
+"""The paper's experiments on PenDigits, whale calls and satellite series: methods compared on one data set."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The complexity tables of the paper, measured: time and space of the parts of an iteration, and how they grow.
-
-Space is measured with everything stored for the reverse pass, as the orders count, and as it is here. A third table
-has whole iterations of SigGPDE and GPSig in the core and in torch, which tells algorithm and language apart.
-"""
+"""The complexity tables of the paper, measured: time and space of the parts of an iteration and how they grow, and
+whole iterations in the core and in torch."""
 
 from __future__ import annotations
 
@@ -27,10 +24,7 @@ Combine = Callable[[list[float]], float]
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """All measurements, the quickest first; `runs` and `jobs` do not matter to them.
-
-    Keys begin with "time", "space", and for whole iterations "iteration" and "peak".
-    """
+    """All measurements, the quickest first; `runs` and `jobs` do not matter to them."""
     tasks: dict[str, Callable[[], Record]] = {}
     for number in range(config["passes"]):
         tasks |= iteration_tasks(config, number) | space_tasks(config, number) | time_tasks(config, number)
@@ -122,10 +116,8 @@ def growth_table(
     noise: float = 0.0,
 ) -> str:
     """A row for each of `rows`: its order, what it takes at the base of the plan, and exponents in every size.
-
-    `combine` makes one value of the parts of a row; the methods in `others` have plans of their own. Values up to
-    `noise` count as 0, and no exponent rests on them.
-    """
+    `combine` makes one value of the parts; methods in `others` have plans of their own; values up to `noise` count as
+    0."""
     lines = []
     for row in rows:
         value, grown = value_of_parts(combine, row.parts), (others or {}).get(row.method, plan)

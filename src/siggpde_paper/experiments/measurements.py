@@ -1,8 +1,4 @@
-"""CPU time and peak memory of iterations of each method, and of their parts one by one, on random series.
-
-Peak memory is the growth of resident memory to its peak during one call (`VmHWM`, Linux only), which counts what torch
-and the native core allocate alike; the peak is reset before every call.
-"""
+"""CPU time and peak memory (the growth of `VmHWM` during a call, Linux only) of iterations and of their parts."""
 
 from __future__ import annotations
 
@@ -211,10 +207,8 @@ def _call_c(name: str, *arguments: int) -> None:
 
 
 def part_memory(method: str, size: Size, tiled: bool = True) -> dict[str, float]:
-    """Returns the MiB to the peak of every part of a method; to be called in a fresh process.
-
-    Without `tiled` the recursions of GPSig store all their numbers, of all pairs, for the reverse pass.
-    """
+    """Returns the MiB to the peak of every part of a method, for a fresh process; without `tiled` GPSig stores all its
+    numbers."""
     if not tiled:
         for module in (kernel, models):  # of this process, which ends with the measurement
             vars(module)["_CELLS"] = sys.maxsize

@@ -1,8 +1,4 @@
-"""The methods that are compared, each from prepared series to test figures.
-
-`siggpde` is the paper's model with the paper's schedule, `natural` the same trained by natural gradients, `gpsig` the
-baseline, `classifier` the estimator with its defaults; a schedule with `l1` is that of the authors' code.
-"""
+"""The methods that are compared, each from prepared series to test figures."""
 
 from __future__ import annotations
 
@@ -52,11 +48,9 @@ class Prepared(NamedTuple):
 
 
 def prepare(config: dict[str, Any]) -> Prepared:
-    """The data set `config["data"]`, through `config["spectrogram"]` where there is one, of equal lengths.
-
-    `config["each"] = true` first brings every channel of every series to mean 0 and spread 1. `config["series"]` and
-    `config["test_series"]`, where given, are numbers of series to keep, evenly spread.
-    """
+    """The data set `config["data"]`, `config["series"]` and `config["test_series"]` of it where given, through
+    `config["spectrogram"]`, of equal lengths; with `config["each"]` every channel of a series at mean 0 and spread
+    1."""
     data = load_series(config)
     indices = {label: index for index, label in enumerate(sorted(set(data.y_train.tolist())))}
     series, labels = [], []
@@ -172,10 +166,8 @@ def paper_model(
     seed: int,
     dtype: torch.dtype = torch.float64,
 ) -> SignatureGP:
-    """The paper's model of paths (n, length, channels) with `count` words in the order of the method.
-
-    Scales are learned by the exact gradient unless `scales` of the method is "frozen" or "finite differences".
-    """
+    """The paper's model of paths (n, length, channels) with `count` words in the order of the method, whose `scales`
+    may be learned by another gradient than the exact one."""
     channels, points = paths.shape[2], torch.full((len(paths),), paths.shape[1])
     theta = 1 / lengthscales(paths, points, torch.Generator().manual_seed(seed))
     scales, tol = method.get("scales", "exact"), method.get("tol", 1e-6)
@@ -213,10 +205,8 @@ def _natural(config: dict[str, Any], method: dict, data: Prepared, seed: int, ch
 def train_model(
     config: Mapping[str, Any], model: AnyGP, x: Tensor, y: Tensor, seed: int, checkpoint: Path | None
 ) -> History:
-    """The paper's schedule for every model: whole, or until config["budget"] CPU seconds, a third a phase, are spent.
-
-    An interrupted fit goes on from the checkpoint; config["validation"] is the share that judges hyperparameters.
-    """
+    """The paper's schedule for every model: whole, or until config["budget"] CPU seconds, a third a phase, are spent;
+    an interrupted fit goes on from the checkpoint."""
     kind = AuthorsSchedule if "l1" in config["schedule"] else PaperSchedule
     schedule = kind(**config["schedule"], cpu_budget=config.get("budget"))
     resumed = {"checkpoint": checkpoint, "resume": checkpoint is not None}

@@ -94,8 +94,6 @@ def reproduce_all(
 def folder_of(name: str, folder: str | Path = "results", quick: bool = False, variant: str | None = None) -> Path:
     """Where the results of an experiment go inside a folder.
 
-    Examples
-    --------
     >>> folder_of("whales", quick=True).as_posix()
     'results/whales-quick'
     """

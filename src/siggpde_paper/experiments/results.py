@@ -1,8 +1,4 @@
-"""Settings of the experiments, and their results in one JSON file, written after every record.
-
-Measurements are repeated in passes over all of them, the least of which counts: other programs disturb a machine for
-minutes, so that passes, unlike calls in a row, meet it in other states.
-"""
+"""Settings of the experiments, and their results in one JSON file, written after every record."""
 
 from __future__ import annotations
 
@@ -71,10 +67,8 @@ def source_commit() -> str | None:
 
 class Results:
     """Records by key, kept in `results.json` of a folder with the settings and the machine; other settings are refused.
-
-    With `only`, `compute` leaves out the tasks that have none of these names among the parts of their key: "fit",
-    "gpsig-it", "50" and "0" of "fit/gpsig-it/50/0".
-    """
+    With `only`, `compute` takes only tasks with one of these names among the parts of their key, such as "gpsig-it" or
+    "50"."""
 
     def __init__(self, folder: str | Path, config: dict[str, Any], only: Collection[str] = ()) -> None:
         self.folder = Path(folder)

@@ -52,8 +52,6 @@ def page(*sections: str) -> str:
 def spread(values: Sequence[float], digits: int = 2) -> str:
     """Mean ± standard deviation; of one number, the number.
 
-    Examples
-    --------
     >>> spread([97.5, 98.0, 98.5]), spread([0.085], 3), spread([])
     ('98.00 ± 0.50', '0.085', '–')
     """
@@ -99,8 +97,6 @@ def save_figure(figure: Any, folder: Path, name: str) -> str:
 def named(text: str, config: dict[str, Any]) -> str:
     """A text of the settings with {inducing} and the like replaced by what the settings have there.
 
-    Examples
-    --------
     >>> named("ours, M = {inducing}", {"inducing": 60})
     'ours, M = 60'
     """
@@ -165,8 +161,6 @@ def protocol(config: dict[str, Any]) -> str:
 def iterations_cell(records: list[dict[str, Any]]) -> str:
     """How many iterations the runs made: one number where they agree, else the mean and the range.
 
-    Examples
-    --------
     >>> iterations_cell([{"iterations": {"q": 5, "all": 5}}, {"iterations": {"q": 4, "all": 4}}])
     '9 (8 to 10)'
     """
@@ -180,8 +174,6 @@ def iterations_cell(records: list[dict[str, Any]]) -> str:
 def ended_cell(records: list[dict[str, Any]]) -> str:
     """What ended the runs.
 
-    Examples
-    --------
     >>> ended_cell([{"stopped": {"q": "9 iterations", "all": "9 iterations"}}])
     'whole schedule'
     >>> ended_cell([{"stopped": {"q": "9 iterations", "all": "budget spent"}}])

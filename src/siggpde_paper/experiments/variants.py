@@ -1,8 +1,5 @@
-"""SigGPDE computed in other ways: with the authors' gradient in the channel scales, and in plain torch.
-
-Plain torch tells algorithm and language apart. It is vectorised over series, words and cells of an anti-diagonal, for
-float64 series of equal length; nothing is fused, tiled or computed again.
-"""
+"""SigGPDE computed in other ways: with the authors' gradient in the channel scales, and in plain torch, for float64
+series of equal length, which tells algorithm and language apart."""
 
 from __future__ import annotations
 
@@ -56,11 +53,8 @@ def _pull_back(_log_theta: Tensor, slope: Tensor, grad: Tensor) -> Tensor:
 
 
 class FiniteDifferenceKernel(SignatureKernel):
-    """The untruncated signature kernel whose k(X, X) has the authors' gradient at refinement `refine`.
-
-    With `values=True` k(X, X) is by finite differences too, wrong by 1e-4 k and more: `tol` is then how far below zero,
-    over 64, k(X, X) - |S_M(X)|² may fall and count as zero.
-    """
+    """The untruncated signature kernel whose k(X, X) has the authors' gradient at refinement `refine`; with
+    `values=True` k(X, X) is by finite differences too, and tails down to -64 `tol` count as zero."""
 
     def __init__(self, channels: int, *, theta: Tensor, refine: int, values: bool = False, tol: float = 1e-6) -> None:
         super().__init__(channels, theta=theta, tol=tol)

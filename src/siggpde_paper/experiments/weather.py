@@ -1,8 +1,4 @@
-"""Rain in the next hour at a weather station, from six hours of readings without the rain itself.
-
-Settings are chosen within the training year, never by the test. Of dry windows a share b is kept, so that by Bayes'
-rule log-odds at the natural rate are those of the thinned sample plus log b.
-"""
+"""Rain in the next hour at a weather station, from six hours of readings without the rain itself."""
 
 from __future__ import annotations
 
@@ -123,11 +119,8 @@ class Forecasts(NamedTuple):
 
 
 def scores(forecasts: Forecasts, counts: np.ndarray | None = None, days: np.ndarray | None = None) -> np.ndarray:
-    """Accuracy, NLPP, AUC and Brier score of each bootstrap sample, (samples, 4).
-
-    Sample s has day days[k] of the `days` (D,) counts[s, k] times; by default one sample has all days once. The Brier
-    score is half of that in `siggpde.metrics`; the AUC is NaN where all windows of a sample are wet, or all are dry.
-    """
+    """Accuracy, NLPP, AUC and Brier score (half of that in `siggpde.metrics`), (samples, 4), of each bootstrap sample
+    s, which has day days[k] of the `days` (D,) counts[s, k] times; by default one sample has all days once."""
     if not forecasts.wet.any() or forecasts.wet.all():
         raise ValueError("all windows are wet, or all are dry; a score needs both kinds")
     days = np.unique(forecasts.day) if days is None else days
@@ -148,10 +141,7 @@ def scores(forecasts: Forecasts, counts: np.ndarray | None = None, days: np.ndar
 
 
 def _areas(forecasts: Forecasts, counts: np.ndarray, day_index: np.ndarray) -> np.ndarray:
-    """Areas under the ROC curve, (samples,); ties count half.
-
-    scikit-learn's roc_auc_score with sample weights gives the same, but sorts again for each of thousands of samples.
-    """
+    """Areas under the ROC curve, (samples,), faster than scikit-learn's for thousands of weights; ties count half."""
     _, group = np.unique(forecasts.log_odds, return_inverse=True)
     size = int(group.max()) + 1
     areas = np.empty(len(counts))
@@ -180,10 +170,8 @@ def draw_days(count: int, samples: int, seed: int) -> np.ndarray:
 def bootstrap(
     methods: Mapping[str, Sequence[Forecasts]], *, samples: int, level: float = 0.95, seed: int = 0
 ) -> tuple[dict[str, dict[str, Estimate]], dict[tuple[str, str], Estimate]]:
-    """Percentile intervals of every method's measures, averaged over its runs, and of the differences in NLPP of pairs.
-
-    The same days are drawn for all methods and runs, so that differences are paired: (method, other) is method - other.
-    """
+    """Percentile intervals of every method's measures, averaged over its runs, and of the differences in NLPP of pairs,
+    from the same days for all."""
     days = np.unique(np.concatenate([run.day for runs in methods.values() for run in runs]))
     counts = draw_days(len(days), samples, seed)
     point = {name: np.mean([scores(run)[0] for run in runs], axis=0) for name, runs in methods.items()}

@@ -1,8 +1,5 @@
-"""Windows of weather, and forecasters of rain: climatology, logistic regression, the estimator and the paper's model.
-
-Forecasters predict log-odds at the rate of rain of their training windows; `blocks` (n,) are numbers of blocks of time,
-such as weeks, and settings are chosen by predictions for left-out blocks. No window crosses a gap or misses a reading.
-"""
+"""Windows of weather, and forecasters of log-odds of rain: climatology, logistic regression, the estimator, the
+paper's."""
 
 from __future__ import annotations
 
@@ -67,12 +64,9 @@ class Station:
 
 @dataclass(frozen=True)
 class Windows:
-    """n windows of one station: window i is rows start[i] to start[i] + length - 1 of its `readings` (rows, channels).
-
-    `minutes` (n,) is the stamp of the last reading, `rain` (n,) the mm in the time ahead, `wet` (n,) whether they are
-    above the threshold; `crossing` and `missing` count dropped windows. Channels at `cumulated` are sums within the
-    window.
-    """
+    """n windows of one station: window i is rows start[i] to start[i] + length - 1 of its `readings` (rows, channels),
+    the last at `minutes` (n,), before `rain` (n,) mm, `wet` (n,) or not; `crossing` and `missing` count dropped
+    windows, and channels at `cumulated` are sums within the window."""
 
     readings: np.ndarray
     start: np.ndarray
@@ -141,10 +135,8 @@ def cut_windows(
     step: int = 10,
     cumulated: Sequence[str] = (),
 ) -> Windows:
-    """All windows of `length` readings of these channels followed by `ahead` of rain, `step` minutes apart.
-
-    A window is wet where the rain ahead sums to more than `more_than` mm, rounded to thousandths.
-    """
+    """All windows of `length` readings of these channels, `step` minutes apart, wet where more than `more_than` mm of
+    rain (rounded to thousandths) follow in `ahead`."""
     if length < 1 or ahead < 1:
         raise ValueError(f"length and ahead must be at least 1, got {length} and {ahead}")
     readings, drops = station.columns_of(channels), station.columns_of([rain])[:, 0]
@@ -226,10 +218,8 @@ def log_odds_quantiles(classifier: SigGPClassifier, x: np.ndarray, levels: Seque
 
 
 def word_importance(classifier: SigGPClassifier, x: np.ndarray, wet: np.ndarray, top: int) -> list[Record]:
-    """The `top` words of paths by sd x weight (`SigGPClassifier.importance`) on windows x (n, channels, length).
-
-    `share` is the share in all terms; `before_rain` is computed for the first view that has the word.
-    """
+    """The `top` words of paths by sd x weight (`SigGPClassifier.importance`) on windows x (n, channels, length), with
+    their `share` in all terms; `before_rain` is that of the first view that has the word."""
     terms, batch = terms_of(classifier.committee_), classifier.preparation_(x)
     vocabulary = terms.vocabulary(classifier.channel_names_)
     paths = [part for part, scale in zip(vocabulary.parts, vocabulary.scales, strict=True) if scale == WHOLE]
@@ -259,11 +249,8 @@ def _log_ratio(probabilities: np.ndarray) -> np.ndarray:
 
 
 def as_paths(x: np.ndarray, train: np.ndarray, by_series: bool, time: bool = True) -> Tensor:
-    """Windows x (n, channels, length) as paths (n, length, 1 + channels), time first; without `time` only channels.
-
-    With `by_series` every channel of every window has mean 0 and spread 1, which takes away the size of the changes
-    too; else mean and spread are those of every channel over all training windows.
-    """
+    """Windows x (n, channels, length) as paths (n, length, 1 + channels), without `time` only channels, at mean 0 and
+    spread 1 over all training windows, or with `by_series` in every window."""
     paths, others = (torch.from_numpy(np.ascontiguousarray(z.swapaxes(1, 2))) for z in (x, train))
     if time:
         paths, others = with_time(paths), with_time(others)
@@ -302,11 +289,8 @@ class PaperModel:
         return sum(self.history.step_seconds.values())
 
     def features(self, x: np.ndarray, wet: np.ndarray, names: Sequence[str], top: int) -> dict[str, list[Record]]:
-        """The `top` words on windows x (n, channels, length), "by_size" |m| and "by_spread" sd x |m|, largest first.
-
-        `importance` is that measure, `share` its share in the sum over all words but the constant. The posterior mean
-        is sum_a m_a s_a(X): the paper reads |m_a|, but a term s_a that hardly varies tells no windows apart.
-        """
+        """The `top` words on windows x (n, channels, length), "by_size" |m|, as the paper has it, and "by_spread" sd x
+        |m|, largest first; `share` is the share in the sum over all words but the constant."""
         words = self.model.features.words
         letters = [*names] if self.model.features.channels == len(names) else ["time", *names]
         terms = word_features(self.model, SeriesBatch(self.paths(x))).detach().numpy()
@@ -342,11 +326,8 @@ def fit_paper_model(
     time: bool = True,
     checkpoint: Path | None = None,
 ) -> PaperModel:
-    """Trains with windows x (n, channels, length) whose outcomes are `wet` (n,); scales start as GPSig's do.
-
-    `settings` have M, `inducing`; the share `validation` of the `blocks` (n,) that judges hyperparameters; and the
-    `schedule`. With a `checkpoint` an interrupted fit goes on.
-    """
+    """Trains with windows x (n, channels, length) whose outcomes are `wet` (n,), from GPSig's scales; `blocks` (n,) are
+    left out for validation as wholes, and with a `checkpoint` an interrupted fit goes on."""
     paths_of = partial(as_paths, train=x, by_series=by_series, time=time)
     paths = paths_of(x)
     model = paper_model(paths, Bernoulli(), settings["inducing"], {"order": "lexicographic"}, seed)

@@ -1,7 +1,5 @@
-"""The truncated signature kernel of GPSig, and functions of all pairs of series computed tile by tile.
-
-Tiles fit the cache; their numbers are not stored, and the reverse pass computes them again.
-"""
+"""The truncated signature kernel of GPSig, by tiles of pairs of series that fit the cache and are computed again in
+reverse."""
 
 from __future__ import annotations
 
@@ -41,18 +39,14 @@ def over_rows(compute: Compute, x: Tensor, rows: int) -> Tensor:
 
 
 def over_pairs(compute: Compute, x: Tensor, y: Tensor | None, tile: tuple[int, int]) -> Tensor:
-    """compute(x, y) (k, n, m) of x (n, ...) and y (m, ...), for tiles of tile[0] rows of x and tile[1] rows of y.
-
-    Without y it is x with itself, and `compute` must be symmetric: tiles below the diagonal are copies of those above.
-    """
+    """compute(x, y) (k, n, m) of x (n, ...) and y (m, ...), for tiles of tile[0] rows of x and tile[1] rows of y;
+    without y of x with itself, where `compute` must be symmetric."""
     return _Tiles.apply(compute, tile, x, x if y is None else y, y is None)  # pyright: ignore[reportReturnType]
 
 
 def tile_shape(cells: int, rows: int, columns: int, max_cells: int) -> tuple[int, int]:
     """Rows and columns of a tile of at most `max_cells` numbers, `cells` for each pair, but at least one pair.
 
-    Examples
-    --------
     >>> tile_shape(10, 100, 20, 1000), tile_shape(10, 100, 400, 1000)
     ((5, 20), (1, 100))
     """

@@ -308,10 +308,8 @@ def lengthscales(x: Tensor, lengths: Tensor, random: torch.Generator) -> Tensor:
 
 
 def chosen_series(y: Tensor, count: int, classes: int, random: torch.Generator, quotas: Quotas = "equal") -> Tensor:
-    """Indices (count,) of series: count // classes of every class, where it has as many, and the rest from all.
-
-    The other `quotas` are those of the authors' code, drawn with replacement: in proportion to the classes, or none.
-    """
+    """Indices (count,) of series: with `quotas` "equal" of every class as many, where it has them, and the rest from
+    all; else as in the authors' code, with replacement."""
     chosen: list[Tensor] = []
     if quotas != "equal":
         groups = [(y == label).nonzero()[:, 0] for label in range(classes if quotas == "proportional" else 0)]
@@ -328,10 +326,8 @@ def chosen_series(y: Tensor, count: int, classes: int, random: torch.Generator, 
 
 
 def initial_tensors(x: Tensor, lengths: Tensor, level: int, random: torch.Generator) -> Tensor:
-    """Inducing tensors as pairs of points (n, slots, 2, channels), one for each series x, with noise added.
-
-    The slots of level m are m steps at random times in order; shorter series are continued by their last point.
-    """
+    """Inducing tensors as pairs of points (n, slots, 2, channels), one for each series x, with noise added: m steps at
+    random times, in order, for level m."""
     series = _at_least(x, level + 1)
     n, steps = len(series), series.shape[1] - 1
     values = series.new_empty(n, slot_count(level), 2, series.shape[2])

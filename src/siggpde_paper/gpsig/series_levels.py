@@ -93,8 +93,6 @@ _SHORT = 64
 def earlier(values: Tensor, axis: int = -1) -> Tensor:
     """At every time the sum of all values before, along the last axis or, of contiguous values, the last but two.
 
-    Examples
-    --------
     >>> earlier(torch.tensor([[1.0, 2.0, 3.0]]))
     tensor([[0., 1., 3.]])
     """

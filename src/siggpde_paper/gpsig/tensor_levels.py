@@ -1,8 +1,5 @@
-"""Levels of rank-one tensors against series and against each other: the recursion of inducing tensors.
-
-Level m of a tensor is z_1 x .. x z_m, whose vectors are its slots. Slots are ordered by position and then by level, so
-that the slots of one position are consecutive, and one operation serves all levels that have it.
-"""
+"""Levels of rank-one tensors z_1 x .. x z_m, whose slots are ordered by position and then by level, against series and
+against each other."""
 
 from __future__ import annotations
 
@@ -114,8 +111,6 @@ def _by_position(slots: Tensor, level: int) -> tuple[Tensor, ...]:
 def slot_gram_levels(slots: Tensor, level: int) -> Tensor:
     """Levels 1 .. level (level, M, M) of tensors with slots (M, slots, channels), in the order of `slot_index`.
 
-    Examples
-    --------
     >>> slot_gram_levels(torch.tensor([[[1.0], [2.0], [3.0]]]), 2).flatten()
     tensor([ 1., 36.])
     """

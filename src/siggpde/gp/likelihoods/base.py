@@ -219,11 +219,8 @@ def normal_trapezoid(count: int, reach: float = 8.5) -> tuple[Tensor, Tensor]:
 
 
 def sobol_normal(count: int, dimensions: int, seed: int = 0) -> Tensor:
-    """Quasi-random standard normal points (count, dimensions), float64: scrambled Sobol points and their negatives.
-
-    Coordinates have second moment 1 and, with points enough, no correlation: averages of cubic polynomials are then
-    exact. The global random state is neither read nor changed.
-    """
+    """Quasi-random standard normal points (count, dimensions), float64: scrambled Sobol points and their negatives,
+    with second moment 1 and, with points enough, no correlation. The global random state is not used."""
     if count < 2 or count % 2:
         raise ValueError(f"points come in pairs z, -z: their number must be even and at least 2, got {count}")
     if not 1 <= dimensions <= SobolEngine.MAXDIM:
@@ -238,10 +235,8 @@ def sobol_normal(count: int, dimensions: int, seed: int = 0) -> Tensor:
 
 
 def deviation(variance: Tensor) -> Tensor:
-    """sqrt(variance), with variances below 1e-10 (1e-6 in float32) raised to that and the gradient kept.
-
-    The root has no slope at 0; with the floor a symmetric quadrature gives a central difference there.
-    """
+    """sqrt(variance), with variances below 1e-10 (1e-6 in float32) raised to that and the gradient kept, as it has none
+    at 0."""
     floor = _FLOOR.get(variance.dtype, 1e-6)
     return (variance + (floor - variance.detach()).clamp(min=0)).sqrt()
 

@@ -44,11 +44,8 @@ SCRATCH_BYTES = 1 << 29
 
 
 def run(kernel: Any, programs: int, like: Tensor, *args: Any, **constants: Any) -> None:
-    """Runs kernel[(programs,)](*args) on the device and the current stream of `like`.
-
-    Multiply-adds are fused whatever TRITON_DEFAULT_FP_FUSION says, so that results do not depend on it. num_stages=1
-    moves no loads between iterations of a loop, because an iteration reads what the last one stored.
-    """
+    """Runs kernel[(programs,)](*args) on the device and stream of `like`, with fused multiply-adds whatever the
+    environment says, and num_stages=1, because an iteration reads what the last one stored."""
     if programs == 0:
         return
     with torch.cuda.device(like.device) if like.is_cuda else nullcontext():

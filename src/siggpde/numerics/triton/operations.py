@@ -1,7 +1,4 @@
-"""The operations by Triton (`siggpde.numerics.backend.Operations`); importing this module imports Triton.
-
-Log-signatures, windows and thresholds have no kernels: plain torch computes them. `threads` is not used.
-"""
+"""The operations by Triton; log-signatures, windows and thresholds, which have no kernels, by plain torch."""
 
 from __future__ import annotations
 
@@ -137,10 +134,8 @@ class Side(NamedTuple):
 
 
 def prepare(pairs: Pairs, side: int) -> Side:
-    """Plans side x (0) or y (1), more tightly where a rough k(X, X) shows that paths come back on themselves.
-
-    It raises if that is impossible. With norms grids are to be rescaled, so that k(X, X) may be out of range.
-    """
+    """Plans side x (0) or y (1), more tightly where a rough k(X, X) shows that paths come back on themselves; with
+    norms grids are to be rescaled, so that k(X, X) may be out of range."""
     x, lengths = (pairs.y, pairs.y_lengths) if side else (pairs.x, pairs.x_lengths)
     assert x is not None
     (static, refine, tol, _), log = pairs.settings, pairs.norms is not None

@@ -1,8 +1,5 @@
-"""Degree and splitting of each series, chosen from the series alone, on its device: the cheapest within the tolerance.
-
-Rule and constants are those of the native core (`csrc/plan.cpp`, `csrc/signature_kernel.hpp`), which Triton must work
-without; a test compares them with `_core.plan_constants`.
-"""
+"""Degree and splitting of each series, the cheapest within the tolerance, by the rule and constants of the native core
+(`csrc/plan.cpp`, `csrc/signature_kernel.hpp`), chosen on the device from the series alone."""
 
 from __future__ import annotations
 
