@@ -82,7 +82,18 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
 
 
 def data_folders() -> list[Path]:
-    """Returns the folders that are searched for data sets, first to last."""
+    """Returns the folders that are searched for data sets.
+
+    Returns
+    -------
+    list of Path
+        First to last: that of SIGGPDE_DATA, if set, the user's cache, and the package.
+
+    Examples
+    --------
+    >>> data_folders()[-1].name
+    'data'
+    """
     folders = []
     if chosen := os.environ.get("SIGGPDE_DATA"):
         folders.append(Path(chosen).expanduser())
@@ -152,6 +163,10 @@ def load_pendigits() -> Dataset:
 
     7494 training and 3498 test series of 2 channels (x and y, integers 0 to 100) and 8 points, in 10 classes; the
     split is by writer. Source: Alpaydin and Alimoglu (1998), UCI Machine Learning Repository.
+
+    Returns
+    -------
+    Dataset
 
     Examples
     --------

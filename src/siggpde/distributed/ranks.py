@@ -242,8 +242,12 @@ def connect(*, timeout: float = 600.0) -> Ranks:
 
     Parameters
     ----------
-    timeout : float
+    timeout : float, default 600.0
         Seconds after which a rank that does not answer counts as lost; one that dies is noticed at once.
+
+    Returns
+    -------
+    Ranks
 
     Examples
     --------

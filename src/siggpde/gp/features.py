@@ -57,6 +57,13 @@ class InducingFeatures(nn.Module):
     """Inducing variables u; features are whitened covariances L^-1 C_uf(X) with L L^T = C_uu = E[u u^T].
 
     Their parameters, where they have some, are variational: they change q, not the prior.
+
+    Attributes
+    ----------
+    channels : int
+        Channels of the paths.
+    size : int
+        The number of inducing variables.
     """
 
     channels: int

@@ -40,6 +40,17 @@ class SignatureStrategy(nn.Module):
 
     `gpytorch.models.ApproximateGP.__init__(self, SignatureStrategy(kernel, features))` makes a model of one latent
     function, trained as any other. It takes x (n, length, channels) whole and computes marginals only.
+
+    Parameters
+    ----------
+    kernel : SignatureKernel
+        The prior covariance.
+    features : OrthogonalSignatureFeatures
+        The inducing variables.
+    covariance : {"full", "diagonal"}, default "full"
+        The covariance of q(u).
+    dtype : torch.dtype, default torch.float64
+        That of q(u).
     """
 
     def __init__(

@@ -25,8 +25,17 @@ from siggpde.series import SeriesBatch
 
 
 class PathKernel(nn.Module):
-    """A covariance function of paths with channel scales theta (channels,) and an amplitude sigma², both learned as
-    logarithms; subclasses say in `forward` what k(X, Y) is."""
+    """A covariance function of paths; subclasses say in `forward` what k(X, Y) is.
+
+    Parameters
+    ----------
+    channels : int
+        Channels of the paths.
+    theta : float or sequence of floats, default 1.0
+        Initial scales of the channels, learned as logarithms.
+    amplitude : float, default 1.0
+        The initial sigma², learned as a logarithm.
+    """
 
     log_amplitude: nn.Parameter
     log_theta: nn.Parameter

@@ -23,9 +23,27 @@ class NaturalParameters(NamedTuple):
 class VariationalGaussian(nn.Module):
     """q(u_c) = N(m_c, R_c R_c^T) for each latent c, the variational posterior of the paper; the prior is N(0, I).
 
-    `mean` (latents, M). `root` is R: lower triangular (latents, M, M) for `covariance="full"`; one (1, M, M) for all
-    latents for `"shared"`, exact where their likelihoods have the same curvature; or the standard deviations
-    (latents, M) for `"diagonal"`. It starts at the prior. `full` is False for `"diagonal"` only.
+    Parameters
+    ----------
+    latents, size : int
+        The numbers of latents and of inducing variables M.
+    covariance : {"full", "shared", "diagonal"}, default "full"
+        One R for each latent; one for all, exact where their likelihoods have the same curvature; or diagonal ones.
+    dtype, device : optional
+        Those of the parameters.
+
+    Attributes
+    ----------
+    mean : Parameter (latents, M)
+        m, at first 0.
+    root : Parameter
+        R, at first I: lower triangular (latents, M, M), (1, M, M) if shared, or standard deviations (latents, M).
+
+    Examples
+    --------
+    >>> q = VariationalGaussian(latents=2, size=3)
+    >>> float(q.kl().detach())
+    0.0
     """
 
     mean: nn.Parameter

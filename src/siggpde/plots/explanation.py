@@ -66,9 +66,13 @@ def plot_series(
     std : array-like (channels, segments), optional
         The standard deviations of the contributions.
     counterfactual : array-like (channels, points), optional
-        Another series, drawn dashed where it differs, and named `counterfactual_label` in the legend.
+        Another series, drawn dashed where it differs.
+    counterfactual_label : str, default "counterfactual"
+        Its name in the legend.
     channels, units : sequence of str, optional
-        The names and units of the channels; `time_unit` is that of time.
+        The names and units of the channels.
+    time_unit : str, optional
+        The unit of time.
     label : str
         The label of the colour bar, such as "latent of class 3".
     most : int
@@ -234,7 +238,7 @@ def plot_explanation(
     ----------
     explanation : siggpde.explain.SeriesExplanation
         One of those that `estimator.explain(X)` returns, with segments. Of classes the difference of the predicted one
-        and the runner-up is drawn, of numbers the number itself, whose `unit` labels the colours.
+        and the runner-up is drawn, of numbers the number itself.
     x : array-like (channels, points) or (1, channels, points), optional
         The series that is explained, as it was handed in; that of the counterfactual without it.
     axes : sequence of matplotlib.axes.Axes, optional
@@ -244,7 +248,9 @@ def plot_explanation(
     time_channel : int, optional
         Which channel of x holds time stamps, as in the estimator.
     units : sequence of str, optional
-        Those of the channels, without the time channel; `time_unit` is that of time.
+        Those of the channels, without the time channel.
+    time_unit, unit : str, optional
+        Those of time and of a predicted number, which labels the colours.
     most : int
         As for `plot_series`.
 

@@ -27,7 +27,23 @@ _MOST_TICKS = 9
 
 
 def require_matplotlib(part: str) -> Any:
-    """The module `matplotlib.<part>`; an ImportError that says what to install where it is missing."""
+    """Imports a module of matplotlib, which may not be installed.
+
+    Parameters
+    ----------
+    part : str
+        Its name, such as "pyplot".
+
+    Returns
+    -------
+    module
+        `matplotlib.<part>`; an ImportError says what to install where it is missing.
+
+    Examples
+    --------
+    >>> require_matplotlib("colors").to_hex("red")
+    '#ff0000'
+    """
     try:
         return import_module(f"matplotlib.{part}")
     except ModuleNotFoundError as trouble:

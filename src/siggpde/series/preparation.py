@@ -23,17 +23,30 @@ _CHUNK_VALUES = 2**20  # numbers prepared at a time: 8 MB
 
 
 class Preparation:
-    """Series in any layout to a batch without gaps, in this order:
+    """Series in any layout to a batch without gaps; what comes of a series does not depend on the others.
 
-    1. `collect`: one batch (n, length, channels), float64; NaN at the ends is padding, NaN elsewhere a gap.
-    2. `time_channel`: this channel holds the time stamps, and no values from here on. Negative numbers count from the
-       last channel.
-    3. `spectrogram`: a channel for each bin of every channel, time in seconds; steps with a gap are missing.
-    4. Gaps are filled by straight lines in time; a channel never observed in a series takes its mean over the training
-       series. With `mask`, as many channels are appended, 1 where a channel of 2 was observed and 0 where not.
-    5. `max_points`: longer series, and the mask, are averaged down to so many points; None leaves them as they are.
+    Series are padded to one batch, where NaN at the ends is padding and elsewhere a gap. Gaps are filled by straight
+    lines in time; a channel never observed in a series takes its mean over the training series.
 
-    What comes of a series does not depend on the others it is handed in with.
+    Parameters
+    ----------
+    time_channel : int, optional
+        The channel that holds the time stamps, and no values from here on; negative numbers count from the last.
+    mask : bool, default False
+        Append as many channels, 1 where a channel of 2 was observed and 0 where not.
+    max_points : int or None, default 1000
+        Longer series, and the mask, are averaged down to so many points.
+    spectrogram : Spectrogram, optional
+        Makes a channel for each bin of every channel first, time in seconds; steps with a gap are missing.
+
+    Attributes
+    ----------
+    raw_channels : int
+        The number of channels handed in to `fit`.
+    fill : Tensor (channels,)
+        The mean of every channel over all observed points, 0 for a channel never observed.
+    gap_share : float
+        The share of missing values.
 
     Examples
     --------
@@ -80,11 +93,7 @@ class Preparation:
         return self
 
     def fit_transform(self, X: Any, name: str = "X", *, ranks: Ranks = ALONE) -> SeriesBatch:
-        """Learns from the training series, of all `ranks` the same, and returns their batch; X is read once.
-
-        Learned are `raw_channels`, the number of channels handed in, `fill`, the mean of every channel over all
-        observed points (0 for a channel never observed), and `gap_share`, the share of missing values.
-        """
+        """Learns from the training series, of all `ranks` the same, and returns their batch; X is read once."""
         learned = _Sums(torch.zeros(1).double(), torch.zeros(1).double())
         with ranks.together():
             batch, unobserved = self._collected(X, name, learned)

@@ -21,14 +21,30 @@ _SMALLEST_VARIANCE = 1e-9  # of a series at the mean of the landmarks, whose own
 
 
 class Rows(NamedTuple):
-    """The rows of a kernel for n series: k(X, landmarks) (n, m) and k(X, X) (n,), float64."""
+    """The rows of a kernel for n series.
+
+    Attributes
+    ----------
+    gram : Tensor (n, m)
+        k(X, landmarks), float64.
+    variance : Tensor (n,)
+        k(X, X), float64.
+    """
 
     gram: Tensor
     variance: Tensor
 
 
 class Part(NamedTuple):
-    """Features (n, p) that belong to the kernel `name`, which is the mean of phi phi^T over its parts."""
+    """Features that belong to a kernel, which is the mean of phi phi^T over its parts.
+
+    Attributes
+    ----------
+    name : str
+        The name of the kernel.
+    values : Tensor (n, p)
+        The features phi.
+    """
 
     name: str
     values: Tensor

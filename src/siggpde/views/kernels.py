@@ -31,19 +31,23 @@ _NEGLIGIBLE = {False: 1e-4, True: 1e-8}  # the tail 1 - |phi(X)|² at which no m
 
 @dataclass(frozen=True)
 class KernelView(View):
-    """The signature kernel of series of at most `max_points` points, which sees words of every length.
+    """The signature kernel of series, which sees words of every length.
 
     Parameters
     ----------
-    base_point
+    name : str
+        The name of the kernel.
+    base_point : bool, default False
         Whether positions count.
-    bandwidth
+    bandwidth : float or None, default None
         None for the linear static kernel of the paper; else h of exp(-|x - y|² / 2 h²), in median distances of points.
-    time_weight
+    time_weight : float, default 1.0
         The weight of time, which runs from 0 to 1, against the other channels, in units of sqrt(channels).
-    path_length
+    path_length : float, default 6.0
         The median length of paths, in the Hilbert space of the static kernel.
-    max_pivots
+    max_points : int, default 32
+        The most points of a series; longer ones are averaged down.
+    max_pivots : int, default 300
         The most landmarks; of more, so many are chosen that stand for all.
     """
 

@@ -25,14 +25,19 @@ class PathView(View):
 
     Parameters
     ----------
-    options
-        How a series becomes a path, which is scaled to `path_length` in the median, time weighing `time_scale`
-        times as much as the other channels.
-    words
-        The most words, in whole levels.
-    degree
+    name : str
+        The name of the kernel.
+    options : PathOptions
+        How a series becomes a path.
+    degree : int or None, default None
         The most letters other than time; None for no bound.
-    max_points
+    words : int, default 500
+        The most words, in whole levels.
+    time_scale : float, default 1.15
+        The weight of time against the other channels.
+    path_length : float, default 8.0
+        The median length of paths, to which all are scaled.
+    max_points : int, default 200
         The most points of a series; longer ones are averaged down.
     """
 

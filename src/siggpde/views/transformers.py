@@ -19,9 +19,15 @@ _ALIKE = 0.9  # the share of the features of the example in which a transformer 
 
 @dataclass(frozen=True)
 class TransformerView(View):
-    """`transformer.transform(X)` of series X (n, channels, length) gives features (n, p); it is fitted by `fit`.
+    """A transformer of your own as a view.
 
-    Series of unequal lengths are handed over as a list of (channels, length_i) arrays.
+    Parameters
+    ----------
+    name : str
+        The name of the kernel.
+    transformer : object with fit and transform
+        `transform(X)` of series X (n, channels, length), a list of (channels, length_i) arrays where lengths are
+        unequal, gives features (n, p).
     """
 
     name: str

@@ -147,9 +147,18 @@ class WindowBlock(NamedTuple):
 class WindowFeatures:
     """Statistics of window signatures of series, for many views (`siggpde.numerics.windows`), made by `fit`.
 
-    What comes of a series depends on it alone, and on what was learned: `mean` and `spread` (d,) of the channels,
-    `lift_scales` (d,) of each lift, and the scales of each view. All is computed in float64: a share of windows above a
-    threshold jumps where a word passes it, and rounding in float32 would move words past it.
+    What comes of a series depends on it alone, and on what was learned. All is computed in float64: a share of windows
+    above a threshold jumps where a word passes it, and rounding in float32 would move words past it.
+
+    Attributes
+    ----------
+    settings : WindowSettings
+    mean, spread : Tensor (channels,)
+        Of all points of the training series.
+    lift_scales : dict of Tensor (channels,)
+        The scales of the channels by lift.
+    views : tuple of FittedView
+        Every view with its scales and thresholds.
 
     Examples
     --------
@@ -331,6 +340,11 @@ class _Columns(Learned):
 @dataclass(frozen=True)
 class WindowScaler:
     """Standardisation of every block of every view to phi = z / sqrt(p), for the p features z that vary, cut off at 8.
+
+    Attributes
+    ----------
+    columns : tuple
+        For every block the features kept, their means and their spreads.
 
     Examples
     --------

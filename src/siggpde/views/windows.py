@@ -15,8 +15,18 @@ from siggpde.views.window_features import WindowFeatures, WindowScaler, WindowSe
 
 @dataclass(frozen=True)
 class WindowsView(View):
-    """Windows by `settings`, of the series or, with `bins`, of log spectra of so many frequencies; kernels are called
-    "x1" for statistics of the lift x over the whole series, "x3" over its thirds, "spectrum1" and "spectrum3"."""
+    """Statistics of window signatures, of the series or of their log spectra.
+
+    The kernels are called "x1" for statistics of the lift x over the whole series, "x3" over its thirds, "spectrum1"
+    and "spectrum3".
+
+    Parameters
+    ----------
+    settings : WindowSettings
+        The windows and what is computed of them.
+    bins : int or None, default None
+        Frequencies of the log spectrum; None looks at the series themselves.
+    """
 
     settings: WindowSettings = field(default_factory=WindowSettings)
     bins: int | None = None

@@ -41,18 +41,38 @@ def reproduce(
     config: Path | None = None,
     only: Collection[str] = (),
 ) -> str:
-    """Run the experiment `name`, without the runs that `folder` has already, and return its report in Markdown.
+    """Runs an experiment, without the runs that the folder has already, and returns its report in Markdown.
 
-    - `runs`: how often each method is run, each time with another seed; by default as the settings say.
-    - `quick`: the settings of a few minutes.
-    - `budget`: seconds of CPU time that one run of any method may take by the paper's schedule; by default all take
-      the whole schedule.
-    - `jobs`: how many runs are computed at the same time, each on one thread.
-    - `variant`: other settings of the experiment, such as "authors": those of NAME-authors.toml.
-    - `config`: a TOML file of settings in place of the experiment's own.
-    - `only`: names of methods, sizes or parts ("time") to compute now; the report has all that the folder has.
+    Parameters
+    ----------
+    name : str
+        The name of the experiment.
+    folder : path
+        Gets results.json, report.md and the figures as PNG and SVG.
+    runs : int, optional
+        How often each method is run, each time with another seed; by default as the settings say.
+    quick : bool, default False
+        Take the settings of a few minutes.
+    budget : float, optional
+        CPU seconds of one run of any method by the paper's schedule; by default all take the whole schedule.
+    jobs : int, default 1
+        How many runs are computed at the same time, each on one thread.
+    variant : str, optional
+        Other settings of the experiment, such as "authors": those of NAME-authors.toml.
+    config : Path, optional
+        A TOML file of settings in place of the experiment's own.
+    only : collection of str, optional
+        Methods, sizes or parts ("time") to compute now; the report has all that the folder has.
 
-    The folder gets results.json, report.md and the figures as PNG and SVG.
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    One run of each method, with the settings of a few minutes:
+
+        report = reproduce("pendigits", "results/pendigits", runs=1, quick=True)
     """
     if name not in _EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}; there are {', '.join(NAMES)}")

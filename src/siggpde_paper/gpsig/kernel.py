@@ -123,13 +123,25 @@ _CELLS = 2**17  # numbers of a tile: larger ones do not fit the cache, smaller o
 class TruncatedKernel(PathKernel):
     """GPSig's covariance function sigma² sum_m v_m k_m(theta X, theta Y) over levels m = 0 .. `level`; v_m are learned.
 
-    Levels come from a static kernel on points, "linear" or "rbf", in which no time occurs more than `order` times
-    (`level` times by default, which makes them the levels of the signature kernel of the lifted series).
-
-    `method="explicit"` takes inner products of truncated signatures (linear static kernel, full order), `"recursion"`
-    never does, and `"auto"` does for at most 2000 words. `"core"`, and `"auto"` where it is not explicit, is the
-    recursion by the native core for what it has (pairs of series for two to five levels of full order, inducing tensors
-    of the linear kernel), and torch for the rest.
+    Parameters
+    ----------
+    channels : int
+        Channels of the series.
+    level : int, default 4
+        The highest level.
+    order : int, optional
+        How often a time may occur in a product; by default `level`, for the levels of the signature kernel.
+    static : {"linear", "rbf"}, default "linear"
+        The static kernel on points.
+    theta : float or sequence of floats, default 1.0
+        Initial scales of the channels.
+    amplitude : float, default 1.0
+        The initial sigma².
+    method : {"auto", "explicit", "recursion", "core"}, default "auto"
+        "explicit" takes inner products of truncated signatures (linear static kernel, full order), "recursion" never
+        does, and "auto" does for at most 2000 words. "core", and "auto" where it is not explicit, is the recursion by
+        the native core for what it has (pairs of series for two to five levels of full order, inducing tensors of the
+        linear kernel), and torch for the rest.
 
     Examples
     --------

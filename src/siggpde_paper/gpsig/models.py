@@ -162,10 +162,19 @@ _CELLS = 2**15  # pairs and times of a tile, for every slot
 class InducingTensors(WhitenedFeatures):
     """GPSig-IT: `count` tensors, each with a rank-one tensor z_1 x .. x z_m in every level m = 1 .. `level`.
 
-    A slot is one of the vectors z_k. `values` (count, slots, 2, channels) has two points for every slot, which is their
-    difference, or that of the features of a static kernel at the two points. Slots are ordered by their
-    position k and then by level (`slot_index`); level 0 of all tensors is 1. Slots are vectors of the space of the
-    series, and theta scales them likewise.
+    A slot is one of the vectors z_k, in the space of the series and scaled by theta likewise: the difference of its two
+    points, or of their features by a static kernel. Slots are ordered by position k and then by level (`slot_index`).
+
+    Parameters
+    ----------
+    channels, count : int
+        Channels of the series, and the number of tensors.
+    level : int, default 4
+        The highest level; level 0 of all tensors is 1.
+    values : Tensor (count, slots, 2, channels), optional
+        The initial points; standard normal numbers by default.
+    jitter : float, default 1e-6
+        Added to the diagonal of C_uu.
 
     Examples
     --------
@@ -263,7 +272,16 @@ def _parameter(values: Tensor | None, shape: tuple[int, ...]) -> nn.Parameter:
 class InducingSequences(WhitenedFeatures):
     """GPSig-IS: `count` learned series Z (count, length, channels), whose values f(Z) are the inducing variables.
 
-    `values` are the initial Z; theta scales them as it scales the series.
+    Parameters
+    ----------
+    channels, count : int
+        Channels of the series, and the number of inducing series.
+    length : int, default 5
+        Points of every inducing series.
+    values : Tensor (count, length, channels), optional
+        The initial Z, which theta scales as it scales the series; standard normal numbers by default.
+    jitter : float, default 1e-6
+        Added to the diagonal of C_uu.
 
     Examples
     --------
@@ -308,8 +326,7 @@ def lengthscales(x: Tensor, lengths: Tensor, random: torch.Generator) -> Tensor:
 
 
 def chosen_series(y: Tensor, count: int, classes: int, random: torch.Generator, quotas: Quotas = "equal") -> Tensor:
-    """Indices (count,) of series: with `quotas` "equal" of every class as many, where it has them, and the rest from
-    all; else as in the authors' code, with replacement."""
+    """Indices (count,) of series, as the `quotas` of `gpsig` say."""
     chosen: list[Tensor] = []
     if quotas != "equal":
         groups = [(y == label).nonzero()[:, 0] for label in range(classes if quotas == "proportional" else 0)]
@@ -379,12 +396,39 @@ def gpsig(
     method: Method = "auto",
     quotas: Quotas = "equal",
 ) -> SparseGP[TruncatedKernel, InducingTensors | InducingSequences]:
-    """A GPSig model of standardised series x (n, length, channels) with targets y (n,), ready to be trained.
+    """Returns a GPSig model of standardised series, ready to be trained.
 
-    `kind="tensors"` is GPSig-IT and `kind="sequences"` GPSig-IS, with `count` inducing variables. These start from
-    series of the training set: count // classes of every class, where it has as many, and the rest from all classes;
-    `classes=0` draws from all, as for regression; `quotas` are those of `chosen_series`. Everything
-    random comes from `seed`.
+    Parameters
+    ----------
+    x, lengths
+        Series (n, length, channels), or a list of (length_i, channels), and their numbers of points, if unequal.
+    y : array-like (n,)
+        Their targets.
+    likelihood : Likelihood
+        p(y | f).
+    kind : {"tensors", "sequences"}, default "tensors"
+        Inducing variables: tensors (GPSig-IT) or series of level + 1 points (GPSig-IS).
+    count : int
+        The number of inducing variables, which start from training series.
+    level, static, order, method
+        Those of `TruncatedKernel`.
+    classes : int, optional
+        Classes to start from; 0 draws from all series, as for regression. By default those of the likelihood.
+    seed : int, default 0
+        Of everything random.
+    quotas : {"equal", "proportional", "none"}, default "equal"
+        How many series of each class: count // classes, where it has as many, and the rest from all; or, drawn with
+        replacement, in proportion to the classes or from all, as the authors' code does.
+
+    Returns
+    -------
+    SparseGP
+
+    Examples
+    --------
+    >>> from siggpde.likelihoods import Softmax
+    >>> gpsig(torch.randn(6, 5, 2), [0, 1, 2, 0, 1, 2], Softmax(3), count=3, level=2).features
+    InducingTensors(3 tensors of 2 channels, level=2, jitter=1e-06)
     """
     if kind not in ("tensors", "sequences"):
         raise ValueError(f"kind must be 'tensors' or 'sequences', got {kind!r}")

@@ -16,8 +16,15 @@ class Likelihood(nn.Module):
     """p(y | f) for L latent functions whose values at B inputs are independent Gaussians.
 
     `mean` and `variance` are (B, L), float32 or float64, with variance >= 0, and y is (B,). Trained parameters are
-    torch parameters of the module, other constructor arguments come back from `settings`. Only `expected_log_prob`
-    carries a graph. The methods below check shapes; subclasses compute in those with an underscore.
+    torch parameters of the module. Only `expected_log_prob` carries a graph. The methods below check shapes; subclasses
+    compute in those with an underscore.
+
+    Attributes
+    ----------
+    latents : int
+        L.
+    name : str
+        That of the likelihood in `settings`, beside its `arguments`.
     """
 
     name: ClassVar[str] = ""
