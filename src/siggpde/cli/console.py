@@ -53,8 +53,7 @@ class Interrupted(Exception):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Prints expected errors (of options, data, files) as one line on stderr, with --verbose and their traceback; exits
-    with 1 or 2, after Ctrl-C with 130."""
+    """Prints expected errors as one line on stderr, with --verbose the traceback; exits with 1, 2 or 130 (Ctrl-C)."""
     try:
         yield
     except (typer.Exit, typer.Abort, BrokenPipeError):

@@ -131,8 +131,7 @@ def _merged_options(
     unread: tuple[str, ...],
     columns: list[str] | None = None,
 ) -> dict[str, Any]:
-    """The options to read a file with: those given, and those remembered that its format takes; of a table, which has
-    these `columns`, the unread ones are ignored."""
+    """The options to read a file with: those given, and those remembered that its format and `columns` take."""
     options = {key: value for key, value in remembered.items() if key in READ_OPTIONS.get(kind, ())}
     if columns is not None:
         if "ignore" in options:  # columns left out when fitting need not be in this file, nor ids

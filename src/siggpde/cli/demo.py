@@ -61,8 +61,7 @@ def demo(
 
 
 def compute_kernels(data: Dataset) -> dict[str, Any]:
-    """Signatures and kernels of the training series: shapes, seconds and checks as plain values, these relative to k
-    too."""
+    """Signatures and kernels of the training series: shapes, seconds and checks as plain values."""
     import torch
 
     import siggpde

@@ -182,8 +182,9 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
 
 
 def _defaults(ctx: typer.Context, entries: dict[str, Any], path: Path) -> dict[str, Any]:
-    parameters = {_key(parameter.name): parameter for parameter in ctx.command.params}
-    parameters = {key: parameter for key, parameter in parameters.items() if key not in _NOT_IN_FILES}
+    keys = [(parameter.name or "").removeprefix("as_").replace("_", "-") for parameter in ctx.command.params]
+    named = zip(keys, ctx.command.params, strict=True)
+    parameters = {key: parameter for key, parameter in named if key not in _NOT_IN_FILES}
     defaults, unknown = {}, []
     for key, value in entries.items():
         parameter = parameters.get(key.replace("_", "-"))
@@ -195,11 +196,6 @@ def _defaults(ctx: typer.Context, entries: dict[str, Any], path: Path) -> dict[s
         known = ", ".join(sorted(parameters))
         raise typer.BadParameter(f"{path} has unknown keys: {', '.join(unknown)}; known are {known}")
     return defaults
-
-
-def _key(parameter: str | None) -> str:
-    """Returns the name of an option in a file, which is that on the command line."""
-    return (parameter or "").removeprefix("as_").replace("_", "-")
 
 
 def _value(value: Any, flag: bool, source: str) -> Any:

@@ -111,8 +111,7 @@ def _log_counts(count: int, failures: int, output: Path | None) -> None:
 def _predict_blocks(
     call: options.ModelCall, output: Path, level: float, on_error: Literal["fail", "skip"], resume: bool
 ) -> tuple[int, int] | None:
-    """Predicts block by block into a ``.parquet`` file; the numbers of series and of failures, or None where DATA must
-    be read whole."""
+    """Predicts blocks into a ``.parquet`` file; numbers of series and failures, or None if DATA is read whole."""
     import polars as pl
 
     from siggpde.cli.data import check_layout, open_model, stream_series

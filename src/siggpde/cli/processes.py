@@ -44,8 +44,7 @@ def threads_per_rank(jobs: Any, ranks: Ranks) -> Any:
 
 
 def read_shard(path: Path, kind: str, options: dict[str, Any], ranks: Ranks) -> SeriesData:
-    """The series of this rank from a file other than ``.csv``: only these are read from ``.npy``, and from ``.parquet``
-    with one row a series; other files are read whole."""
+    """The series of this rank: read alone from ``.npy``, or ``.parquet`` with a row a series, else with all."""
     if kind == "parquet" and not ranks.alone and options.get("series") is None and options.get("time") is None:
         table, _, rows = scan_parquet(path)
         start, stop = shard_bounds(rows, ranks)

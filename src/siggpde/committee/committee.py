@@ -349,8 +349,7 @@ class ViewCommittee(Committee):
 
     @torch.no_grad()
     def p_values(self, batch: SeriesBatch, by_class: bool = False) -> tuple[Tensor, Scores]:
-        """Returns p-values and scores; each new series is joined to the training series where these are the landmarks,
-        and not in groups."""
+        """Returns p-values and scores; with landmarks for all training series, and no groups, each joins these."""
         record = self.left_out
         if self.landmarks is None or record is None or not record.exact or record.groups is not None:
             return super().p_values(batch, by_class)

@@ -120,8 +120,7 @@ def _window_features(settings: WindowSettings, points: int, channels: int) -> in
 
 
 def row_seconds(blocks: Sequence[Block], landmarks: SeriesBatch, measured: Mapping[str, float]) -> dict[str, float]:
-    """Returns the seconds of one series by kernel, of several in a block the share of each; a view of the user's own
-    has what was `measured` when its landmarks were transformed."""
+    """Returns the seconds of one series by kernel, the share of its block, or for a user's own view as `measured`."""
     points, m = landmarks.values.shape[1], len(landmarks)
     seconds: dict[str, float] = {}
     for block in blocks:

@@ -152,8 +152,7 @@ def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def whitening_of(gram: Tensor) -> Tensor:
-    """Returns R (m, r) with R R^T = K^-1 for a Gram matrix K (m, m), without the eigenvalues of which rounding, or
-    errors of the kernel, leave no digits."""
+    """Returns R (m, r) with R R^T = K^-1 for a Gram matrix K (m, m), without eigenvalues that are mostly rounding."""
     share, vectors = eigh(gram)
     kept = _without_errors(share) > _RANK * share[-1]
     return vectors[:, kept] / share[kept].sqrt()

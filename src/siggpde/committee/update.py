@@ -23,8 +23,7 @@ _LEARNED_SHARE = 0.95  # 1 - Sigma above which float32 does not tell what is lef
 
 @torch.no_grad()
 def updated(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> tuple[list[Member], list[Posterior]]:
-    """Returns the members with the posterior of the series of a batch and their targets (n,) too, and these posteriors,
-    from which the next update goes on with all their digits."""
+    """Returns the members, and their posteriors, with the series of a batch and their targets (n,) too."""
     weights = None if committee.class_weights is None else committee.class_weights[y.long()]
     targets = Targets(y, committee.classes, weights)
     if committee.posteriors is None:
@@ -49,8 +48,7 @@ def updated(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> tuple[li
 
 
 class Posterior:
-    """The posterior of a regression in whitened features: `whitening` R (m, r), `mean` alpha (m, outputs) and
-    `covariance` Sigma (r, r)."""
+    """A regression's posterior in whitened features: R (m, r), alpha (m, outputs) and Sigma (r, r)."""
 
     def __init__(self, before: Regression, whitening: Tensor) -> None:
         self.before, self.whitening = before, whitening

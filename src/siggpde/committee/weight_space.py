@@ -64,8 +64,7 @@ class FeatureWeights(Learned):
 def feature_latents(
     posteriors: Sequence[FeatureWeights], parts: Iterable[Part], centres: Sequence[Tensor], n: int
 ) -> tuple[Tensor, Tensor]:
-    """Returns means (K, n, outputs) and variances (K, n) of the latents of K members at n series, from the parts of
-    their features, which come one at a time."""
+    """Returns means (K, n, outputs) and variances (K, n) of the latents of K members at n series, part by part."""
     means = [posterior.constant.expand(n, -1).clone() for posterior in posteriors]
     explained = [posterior.root.expand(n, -1).clone() for posterior in posteriors]
     variances = [torch.full_like(mean[:, 0], CONSTANT) for mean in means]

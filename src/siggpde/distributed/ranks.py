@@ -1,5 +1,4 @@
-"""Several processes (ranks) that train one model: all that they exchange goes through `Ranks`, which alone sends
-nothing."""
+"""Several processes (ranks) that train one model: all that they exchange goes through `Ranks`."""
 
 from __future__ import annotations
 

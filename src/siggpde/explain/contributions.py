@@ -271,8 +271,7 @@ class _References:
         return None if len(seen) < FEWEST else _References(list(_factors(terms, seen, terms.rows(seen))))
 
     def values(self, sums: _Sums, candidates: Tensor) -> Tensor:
-        """Returns what the `candidates` (n, k), indices of terms, contribute at r reference series with the weights of
-        n series: (n, k, r)."""
+        """Returns what `candidates` (n, k) contribute at r reference series with weights of n series: (n, k, r)."""
         weights, vocabulary = sums.weights, sums.vocabulary
         values = torch.zeros(*candidates.shape, len(self.factors[0]), dtype=torch.float64, device=candidates.device)
         places = {term: (candidates == term).nonzero(as_tuple=True) for term in candidates.unique().tolist()}

@@ -116,8 +116,7 @@ class Donor(NamedTuple):
     times: np.ndarray | None
 
     def stretched(self, length: int, times: np.ndarray | None) -> np.ndarray:
-        """Returns its values at `length` points, (length, channels): at the same shares of its span as `times`
-        (length,) are of theirs, or evenly."""
+        """Returns its values at `length` points, (length, channels), at shares of its span, as `times`, or evenly."""
         places, wanted = _shares(self.times, len(self.values)), _shares(times, length)
         return np.stack([np.interp(wanted, places, channel) for channel in self.values.T], axis=1)
 

@@ -229,8 +229,7 @@ def whole_sums(terms: Terms, batch: SeriesBatch, weights: Tensor, directions: Te
 
 
 def region_names(batch: SeriesBatch, count: int) -> list[str]:
-    """Returns the names of `count` equal regions: time stamps or points, if these are the same for all series, else
-    shares of their length."""
+    """Returns the names of equal regions: stamps or points, if the same for all series, else shares of the length."""
     lengths = batch.counts()
     length = raw = int(lengths[0])
     alike = bool((lengths == length).all())
@@ -371,8 +370,7 @@ def _mean_weights(terms: Terms, number: int, mean: Mapping[str, Tensor]) -> Tens
 
 
 def _groups(table: Tensor) -> list[list[int]]:
-    """Returns the groups of the words with the largest spread, of terms (classes, n, words); each word by itself where
-    fewer than ten series say too little."""
+    """Returns groups of the words with the largest spread, of terms (classes, n, words); singles below ten series."""
     spread = (table - table.mean(1, keepdim=True)).square().mean(1).sum(0).sqrt()
     chosen = spread.argsort(descending=True, stable=True)[:CANDIDATES]
     chosen = chosen[spread[chosen] > 0]

@@ -82,6 +82,11 @@ class Contribution:
         What it adds to the latent function.
     others
         The names of the other terms of a group.
+
+    Examples
+    --------
+    >>> print(Contribution("x–y", ("x", "y"), 0.71))
+    x–y: +0.71
     """
 
     name: str
@@ -108,6 +113,11 @@ class Stretch:
     value, error, std
         The sum of the contributions, its sampling error, and its standard deviation under the posterior, None where
         that was not asked for.
+
+    Examples
+    --------
+    >>> print(Stretch("x", 2, 5, "rises", value=1.25, error=0.1, std=0.4))
+    x rises, 2 to 5: +1.25 ± 0.4
     """
 
     channel: str
@@ -258,6 +268,15 @@ class SeriesExplanation(_InUnits, _Result):
     neighbours
         With `segments`, the nearest training series of `label` and of `runner_up`, or for a number the two nearest of
         all; none where the model does not keep all training series.
+
+    Examples
+    --------
+    >>> import siggpde
+    >>> X = np.linspace(0, 1, 6) * np.array([1.0, -1.0] * 5)[:, None, None]
+    >>> classifier = siggpde.SigGPClassifier(members=1).fit(X, ["up", "down"] * 5)
+    >>> explanation = classifier.explain(X[:1], segments=2)[0]
+    >>> explanation.label, explanation.segments.sentence
+    ('up', 'channel 0 rises, points 3 to 5')
     """
 
     series: int
@@ -347,6 +366,11 @@ class Effect:
         That the effect has the sign it is said to have.
     others
         The other words of a group.
+
+    Examples
+    --------
+    >>> print(Effect("x–y", ("x", "y"), effect=1.2, std=0.3, probability=0.99))
+    x–y: +1.2 ± 0.3 (probability of the sign 0.99)
     """
 
     name: str
@@ -432,6 +456,14 @@ class Importances(_InUnits, _Result):
         time, scales from the shortest windows on.
     words
         The most important ones, largest first, those that move together being one.
+
+    Examples
+    --------
+    >>> import siggpde
+    >>> X = np.random.default_rng(0).normal(size=(10, 2, 5)).cumsum(axis=2)
+    >>> importances = siggpde.SigGPClassifier(members=1).fit(X, [0, 1] * 5).importance(X)
+    >>> sorted(channel.name for channel in importances.channels)
+    ['channel 0', 'channel 1']
     """
 
     features: list[Importance]
@@ -520,6 +552,15 @@ class Counterfactual(_ArrayResult):
         The mean over all values of \\|change\\| / standard deviation of the channel, and the share of values changed.
     valid
         Whether the changed series is predicted as the target. If not, `series` is the best of what was tried.
+
+    Examples
+    --------
+    >>> import siggpde
+    >>> X = np.linspace(0, 1, 6) * np.array([1.0, -1.0] * 5)[:, None, None]
+    >>> classifier = siggpde.SigGPClassifier(members=1).fit(X, ["up", "down"] * 5)
+    >>> change = classifier.counterfactual(X[0])
+    >>> change.label, change.target
+    ('up', 'down')
     """
 
     original: np.ndarray

@@ -173,8 +173,7 @@ def _contrast(values: Tensor, pair: Tensor | None) -> Tensor:
 
 
 def limits_of(of_point: Tensor, times: Tensor | None, raw_length: int) -> tuple[Tensor, Tensor]:
-    """Returns start and end of every segment: time stamps of `times` (length,), or points of the series, which had
-    `raw_length` of them before it was averaged."""
+    """Returns start and end of every segment: time stamps, or points of the series before it was averaged."""
     counts, length = of_point.bincount(), len(of_point)
     after = counts.cumsum(0)
     before = after - counts
@@ -287,8 +286,7 @@ def add_up(terms: Terms, cuts: CutSeries, pieces: list[int], plans: Plans) -> tu
 
 
 def _spread_out(order: Tensor, pairs: int) -> Tensor:
-    """Returns the references (pairs, 2) of the permutations, evenly spread over the `order`; a pair has one from its
-    lower half and one from its upper half."""
+    """Returns the references (pairs, 2) of permutations: evenly, one each from both halves of the `order`."""
     places = (torch.arange(2 * pairs, device=order.device) * 2 + 1) * len(order) // (4 * pairs)
     chosen = order[places]
     return torch.stack([chosen[:pairs], chosen[pairs:].flip(0)], dim=1)

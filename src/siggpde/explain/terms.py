@@ -262,8 +262,7 @@ class Terms:
         return InnerProducts({}, {})
 
     def part_grams(self, number: int, centred: Tensor, columns: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Returns the kernel of features of a part, less their mean (n, p), or of these columns, among n series (n, n)
-        and with the landmarks (n, m)."""
+        """Returns the kernel of features of a part, or of some columns, among n series and with landmarks (n, m)."""
         raise NotImplementedError(_NO_LANDMARKS)
 
 

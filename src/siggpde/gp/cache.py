@@ -203,8 +203,7 @@ class RowFile:
     def filled(
         self, compute: Callable[[slice], Tensor], done: Callable[[], None] = lambda: None
     ) -> tuple[Tensor, int, int]:
-        """All the rows, mapped from the file, and how many were read and how many computed, by `compute(rows)` for each
-        block, with `done()` after every block."""
+        """All the rows, mapped from the file, and how many were read and how many computed, by `compute(rows)`."""
         self.rows.parent.mkdir(parents=True, exist_ok=True)
         waiting = partial(log.info, "another process is writing %s; waiting for it", self.rows)
         with locked(self.journal, on_wait=waiting), self.journal.open("a+b") as journal:

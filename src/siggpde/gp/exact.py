@@ -124,8 +124,7 @@ class ExactState:
 
 
 class ExactPosterior(Phase[ExactState]):
-    """The one phase of `Exact`: noise and amplitude, the posterior, and scores of left-out series, with checkpoints
-    between them; no time limit cuts them short."""
+    """The one phase of `Exact`: noise and amplitude, the posterior, and scores of left-out series."""
 
     name = "exact"
     max_steps = 3

@@ -243,8 +243,7 @@ _MOST_LETTERS = 16
 
 
 def principal_directions(rows: Tensor, count: int) -> Tensor:
-    """At most `count` orthonormal directions (M, r) with the largest shares of the sum of squares of rows (n, M), of
-    which those below 1e-10 of the largest are dropped."""
+    """At most `count` orthonormal directions (M, r) with the largest shares of the sum of squares of rows (n, M)."""
     matrix = rows.to(torch.float64)
     n, columns = matrix.shape
     if n == 0 or count < 1:
@@ -262,8 +261,7 @@ def principal_directions(rows: Tensor, count: int) -> Tensor:
 
 
 def most_energetic(energy: Tensor, pool: Sequence[Word], count: int) -> list[Word]:
-    """The `count` words of the pool with the largest energy (P,) to ten digits, in the order of words; () is always
-    among them."""
+    """The `count` words of the pool with the largest energy (P,), in the order of words; () is always among them."""
     if len(energy) != len(pool):
         raise ValueError(f"there are {len(pool)} words but {len(energy)} energies")
     shown = [float(f"{value:.9e}") for value in energy.tolist()]
@@ -272,8 +270,7 @@ def most_energetic(energy: Tensor, pool: Sequence[Word], count: int) -> list[Wor
 
 
 def grow_pool(kernel: SignatureKernel, paths: SeriesBatch, limit: int) -> list[Word]:
-    """A prefix-closed pool of about `limit` words with the most energy, the mean of S_theta(X)², grown letter by
-    letter."""
+    """A prefix-closed pool of about `limit` words with the most energy, mean S_theta(X)², grown letter by letter."""
     paths = paths.to(kernel.device)
     values, lengths = paths.values.to(torch.float64), paths.lengths
     pool: list[Word] = [()]

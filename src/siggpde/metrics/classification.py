@@ -45,6 +45,11 @@ class ClassificationMetrics:
         One number a class; NaN where the class never occurs, or is never predicted.
     classes : tuple
         The classes (C,).
+
+    Examples
+    --------
+    >>> classification_metrics(["a", "b"], [[0.9, 0.1], [0.6, 0.4]], ["a", "b"]).confusion
+    ((1, 0), (1, 0))
     """
 
     n: int
@@ -147,6 +152,11 @@ class CalibrationBins:
         Number of series.
     confidence, accuracy : array (bins,)
         Mean highest probability, and share of series for which that class is right; NaN where `count` is 0.
+
+    Examples
+    --------
+    >>> calibration_bins(["a", "b"], [[0.9, 0.1], [0.3, 0.7]], ["a", "b"], bins=4).count.tolist()
+    [0, 0, 1, 1]
     """
 
     edges: np.ndarray
@@ -169,6 +179,11 @@ def calibration_bins(y: Any, probabilities: Any, classes: Any, *, bins: int = 15
     -------
     CalibrationBins
         The bins with the number of series, mean probability and accuracy of each.
+
+    Examples
+    --------
+    >>> calibration_bins(["a", "b"], [[0.9, 0.1], [0.6, 0.4]], ["a", "b"], bins=2).confidence.round(2)
+    array([ nan, 0.75])
     """
     truth, p, _ = checked_classes(y, probabilities, classes)
     return top_class_bins(truth, p, bins)
@@ -212,6 +227,11 @@ class RiskCoverage:
         Series whose most probable class has at least this probability are predicted.
     area : float
         Mean risk over all coverages (AURC). 0 is best; confidence that says nothing gives the overall error rate.
+
+    Examples
+    --------
+    >>> risk_coverage(["a", "b"], [[0.9, 0.1], [0.6, 0.4]], ["a", "b"]).risk_at(0.5)
+    0.0
     """
 
     coverage: np.ndarray
@@ -273,6 +293,11 @@ class SetMetrics:
         Mean number of classes in a set.
     empty, single : float
         Shares of sets without a class, and with one class.
+
+    Examples
+    --------
+    >>> set_metrics(["a", "b"], [[True, False], [True, True]], ["a", "b"])
+    SetMetrics(coverage=1.0, size=1.5, empty=0.0, single=0.5)
     """
 
     coverage: float

@@ -33,6 +33,11 @@ class RegressionMetrics:
         Mean standard deviation of the predictions.
     coverage, width : dict of float
         By level: the share of y inside the intervals, ends included, and the mean width of the intervals.
+
+    Examples
+    --------
+    >>> regression_metrics([1.0, 2.0], [1.5, 2.5], [0.5, 0.5], [-0.7, -0.7]).rmse
+    0.5
     """
 
     n: int
@@ -98,7 +103,8 @@ def regression_metrics(
         n=len(target),
         rmse=float(root_mean_squared_error(target, predicted)),
         mae=float(mean_absolute_error(target, predicted)),
-        r2=_r2(target, predicted),
+        # r2_score is 0 or 1 where y does not vary
+        r2=math.nan if np.ptp(target) == 0 else float(1 - np.square(target - predicted).mean() / target.var()),
         nlpd=float(-density.mean()) + 0.0,  # no minus zero
         mean_std=float(spread.mean()),
         coverage=coverage,
@@ -114,9 +120,3 @@ def regressor_figures(estimator: Any, X: Any, y: np.ndarray, mean: np.ndarray, s
     lower, upper = quantiles[:, 0::2].T, quantiles[:, 1::2].T
     intervals = dict(zip(_COVERAGES, zip(lower, upper, strict=True), strict=True))
     return regression_metrics(y, mean, std, density, intervals).to_dict()
-
-
-def _r2(target: np.ndarray, predicted: np.ndarray) -> float:
-    if np.ptp(target) == 0:  # r2_score is 0 or 1 here
-        return math.nan
-    return float(1 - np.square(target - predicted).mean() / target.var())

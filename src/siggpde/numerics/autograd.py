@@ -28,8 +28,7 @@ _transforms_active: Any = getattr(torch._C, "_are_functorch_transforms_active", 
 
 
 def refuse_transforms(*tensors: Tensor | None) -> None:
-    """Raises NotImplementedError if a tensor carries a tangent, which would be dropped, and inside transforms of
-    torch.func, where results have no memory of their own."""
+    """Raises NotImplementedError for tangents, which would be dropped, and inside transforms of torch.func."""
     if _transforms_active():
         raise NotImplementedError(TRANSFORM_MESSAGE)
     if getattr(forward_ad, "_current_level", 0) < 0:  # as almost always; private, so without it look at the tensors

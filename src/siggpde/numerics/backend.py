@@ -27,11 +27,9 @@ TRITON_STATIC_KERNELS = ("rbf",)
 
 
 class Operations(Protocol):
-    """What every backend computes; arguments have been checked, except that numbers may not be finite.
-
-    x (n, length, channels) is contiguous, float32 or float64; lengths (n,) int64, or None if all points count. Results
-    have the dtype of x, float64 for logarithms, and a graph only where `differentiable` is true.
-    """
+    """What every backend computes from checked arguments, whose numbers may not be finite: x (n, length, channels)
+    contiguous, lengths (n,) int64 or None; in the dtype of x, float64 for logarithms, with a graph only where
+    `differentiable`."""
 
     def diagonal(
         self, x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool, differentiable: bool
@@ -87,8 +85,7 @@ class Operations(Protocol):
 
 
 def backend_for(x: Tensor, *others: Tensor | None, static: StaticKernel | None = None) -> Operations:
-    """Returns the implementation for this tensor; raises RuntimeError where Triton cannot be used, and
-    NotImplementedError for tangents, which would be dropped."""
+    """Returns the implementation for this tensor; errors where Triton cannot be used, or tangents would be dropped."""
     if core is not None and x.is_cpu and requested_backend != "triton":
         backend: Operations = native
     elif not uses_triton(x) or (static is not None and static.name not in TRITON_STATIC_KERNELS):
@@ -115,11 +112,8 @@ def uses_triton(x: Tensor) -> bool:
 
 
 def installation() -> dict[str, Any]:
-    """Returns a description of the installation as plain data, ready for JSON.
-
-    Its keys are ``versions``, ``machine``, ``simd`` (the core's instruction set, or None) and ``backends``: for each
-    ``available`` and ``reason`` (None when available).
-    """
+    """Returns a description of the installation as plain data: ``versions``, ``machine``, ``simd`` (the core's
+    instruction set, or None) and ``backends``, for each ``available`` and ``reason`` (None when available)."""
     reasons = {"native": core_error if core is None else None, "reference": None, "triton": triton.why_not()}
     affinity = hasattr(os, "sched_getaffinity")
     return {

@@ -1,9 +1,6 @@
-"""Checks of the operations' arguments, long series shortened by averaging, and the errors of checks and computations.
-
-A batch is a float tensor (n, length, channels) and lengths (n,) int64: later points are never used. Backends find
-numbers that are not finite. Their failures are (code, series, index, channel, side), codes as in `csrc/arguments.hpp`:
-`index` is a time, or the second series of a pair that overflows; `side` is 0 for x, 1 for y.
-"""
+"""Checks of arguments, long series shortened by averaging, and the errors of checks and computations. Failures of
+backends are (code, series, index, channel, side), codes as in `csrc/arguments.hpp`: `index` is a time, or the second
+series of a pair that overflows; `side` is 0 for x, 1 for y."""
 
 from __future__ import annotations
 
@@ -47,8 +44,7 @@ def checked_once(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Checks and returns (x, lengths): x contiguous, (n, length, channels); lengths int64, contiguous, or None. Lists
-    of (length_i, channels) are padded, differentiably."""
+    """Checks and returns (x, lengths): x (n, length, channels), lists padded differentiably; lengths int64, or None."""
     if lengths is None and isinstance(x, torch.Tensor) and x.dtype in FLOATS:  # as almost always
         shape = x.shape
         if len(shape) == 3 and shape[1] and shape[2] and x.layout is torch.strided and not x.is_meta:

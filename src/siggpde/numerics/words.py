@@ -1,9 +1,5 @@
-"""Words: the indices of signature coefficients.
-
-A word over d channels is a tuple of letters 0..d-1. Words are ordered by length, then alphabet; a list is prefix-closed
-if it contains, with every word, the word without its last letter. Sets with too many letters are refused by their
-number (`MAX_LETTERS`, `MAX_LETTERS_IN_ALL`), before any word is made.
-"""
+"""Words, the indices of signature coefficients: tuples of letters 0..d-1, ordered by length, then alphabet. A list is
+prefix-closed if it has every word without its last letter too; `MAX_LETTERS` bounds sets before they are made."""
 
 from __future__ import annotations
 

@@ -76,8 +76,7 @@ def write_folder(
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Returns the tensors and the metadata of a model folder, after checking every byte of them; whatever is wrong is a
-    `ModelFileError`, or FileNotFoundError."""
+    """Returns the tensors and the metadata of a model folder, after checking every byte; or raises `ModelFileError`."""
     folder = Path(path)
     if not folder.exists():
         raise FileNotFoundError(f"there is no model folder {folder}")

@@ -1,5 +1,4 @@
-"""A SignatureGP as tensors and settings, among them the memory layouts of tensors, so that its predictions are bitwise
-the same."""
+"""A SignatureGP as tensors and settings, with the layouts of tensors, so that its predictions are bitwise the same."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ _FIX = "save the model again"
 
 
 def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors, by the names of the model's state, and the settings (ready for JSON) for `model_from_state`; tensors
-    share memory with the model where they can."""
+    """The tensors, which share the model's memory, and the settings (ready for JSON) for `model_from_state`."""
     kernel, features = model.kernel, model.features
     for module, kind in ((model, SignatureGP), (kernel, SignatureKernel), (features, OrthogonalSignatureFeatures)):
         if type(module) is not kind:
@@ -50,7 +48,9 @@ def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
             layouts[name] = order
     for owner, words in (("features", features.words), ("kernel", kernel.words)):
         if words is not None:
-            tensors[f"{owner}.words.letters"], tensors[f"{owner}.words.lengths"] = _pack_words(words)
+            letters = [letter for word in words for letter in word]
+            tensors[f"{owner}.words.letters"] = torch.tensor(letters, dtype=torch.int64)
+            tensors[f"{owner}.words.lengths"] = torch.tensor([len(word) for word in words], dtype=torch.int64)
     settings = {
         "dtype": str(model.dtype).removeprefix("torch."),
         "covariance": model.variational.covariance,
@@ -167,11 +167,6 @@ def _check(tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], dty
     value = tensors[name]
     if tuple(value.shape) != shape or value.dtype != dtype:
         raise ValueError(f"{name} must be {dtype} of shape {shape}, got {value.dtype} of {tuple(value.shape)}")
-
-
-def _pack_words(words: list[Word]) -> tuple[Tensor, Tensor]:
-    letters = torch.tensor([letter for word in words for letter in word], dtype=torch.int64)
-    return letters, torch.tensor([len(word) for word in words], dtype=torch.int64)
 
 
 def _take_words(tensors: dict[str, Tensor], owner: str) -> list[Word]:

@@ -52,8 +52,7 @@ def equal_count_bins(probability: np.ndarray, right: np.ndarray, bins: int) -> E
 
 
 def wilson_interval(right: np.ndarray, count: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """The ends (k + z²/2 ± z sqrt(k (n - k)/n + z²/4)) / (n + z²) of Wilson's intervals, two (bins,), for shares
-    `right` of `count` series, k of n."""
+    """The ends of Wilson's intervals, two (bins,), for shares `right` of `count` series."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     middle, total = right * count + z**2 / 2, count + z**2
     half = z * np.sqrt(count * right * (1 - right) + z**2 / 4)
@@ -94,7 +93,11 @@ def plot_calibration(
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+
+    Examples
+    --------
+    >>> plot_calibration(["a", "b"], [[0.9, 0.1], [0.4, 0.6]], ["a", "b"])
+    <Axes: xlabel='probability of the predicted class', ylabel='share that is right'>
     """
     truth, p, _ = checked_classes(y, probabilities, classes)
     if bins is not None and (not isinstance(bins, int) or bins < 1):
@@ -206,7 +209,13 @@ def plot_confusion(metrics: ClassificationMetrics, ax: Axes | None = None) -> Ax
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+
+    Examples
+    --------
+    >>> from siggpde.metrics import classification_metrics
+    >>> metrics = classification_metrics(["a", "b"], [[0.9, 0.1], [0.6, 0.4]], ["a", "b"])
+    >>> plot_confusion(metrics)
+    <Axes: title={'center': 'accuracy 50.0% of 2 series'}, xlabel='predicted', ylabel='true'>
     """
     counts = np.array(metrics.confusion)
     size = len(counts)
@@ -272,7 +281,11 @@ def plot_risk_coverage(
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+
+    Examples
+    --------
+    >>> plot_risk_coverage(["a", "b"], [[0.9, 0.1], [0.6, 0.4]], ["a", "b"])
+    <Axes: xlabel='share of series predicted, the surest first', ylabel='share that is wrong'>
     """
     check_level(level)
     curve = risk_coverage(y, probabilities, classes)

@@ -81,7 +81,11 @@ def plot_series(
     Returns
     -------
     ndarray of matplotlib.axes.Axes (channels drawn,)
-        The axes.
+
+    Examples
+    --------
+    >>> plot_series([[0.0, 1.0, 3.0, 2.0]], [[0.5, -0.2]], edges=[0, 1, 3], channels=["pressure"]).shape
+    (1,)
     """
     data = _checked(values, contributions, edges, times, std, counterfactual)
     count = len(data.values)
@@ -257,7 +261,14 @@ def plot_explanation(
     Returns
     -------
     ndarray of matplotlib.axes.Axes (channels drawn,)
-        The axes.
+
+    Examples
+    --------
+    >>> from siggpde import SigGPClassifier
+    >>> X = np.random.default_rng(0).normal(size=(10, 1, 5)).cumsum(axis=2)
+    >>> explanation = SigGPClassifier(members=1).fit(X, [0, 1] * 5).explain(X[:1], segments=2)[0]
+    >>> plot_explanation(explanation, X[0]).shape
+    (1,)
     """
     if not isinstance(explanation, SeriesExplanation):
         raise ValueError(

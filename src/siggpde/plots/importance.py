@@ -40,8 +40,7 @@ def named_bars(ax: Axes, names: list[str], values: list[float], colours: list[st
 
 
 def fitted(names: list[str], largest: float, width: float, tall: float) -> tuple[list[str], float]:
-    """Names in lines, cut if need be, and the size of their letters, at most `largest` points, so that they fit into a
-    share of `width` points wide and `tall` high."""
+    """Names in lines, cut if need be, and the size of their letters, to fit a share of `width` points and `tall`."""
     sizes = [*np.arange(largest, _SMALLEST, -0.5).tolist(), _SMALLEST]
     for size in sizes:
         most = _characters(width, size)
@@ -106,7 +105,11 @@ def plot_importance(importances: Iterable[Importance] | Importances, ax: Axes | 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+
+    Examples
+    --------
+    >>> plot_importance([Importance("x–y", ("x", "y"), 0.6, 0.75), Importance("x", ("x",), 0.2, 0.25)])
+    <Axes: xlabel='share of the importance'>
     """
     shown = list(importances.words or importances if isinstance(importances, Importances) else importances)
     if not shown:
@@ -139,7 +142,11 @@ def plot_effects(effects: Iterable[Effect], ax: Axes | None = None, *, label: st
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+
+    Examples
+    --------
+    >>> plot_effects([Effect("x", ("x",), 1.2, 0.3, 0.99), Effect("y", ("y",), -0.4, 0.5, 0.79)])
+    <Axes: xlabel='effect on the logit'>
     """
     shown = list(effects) if isinstance(effects, Iterable) else [effects]
     if not all(isinstance(part, Effect) for part in shown):
@@ -174,7 +181,11 @@ def plot_paper_reading(reading: PaperReading | Iterable[WordWeight], ax: Axes | 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+
+    Examples
+    --------
+    >>> plot_paper_reading([WordWeight("x–y", ("x", "y"), 0.8, 0.1, (0.8,))])
+    <Axes: xlabel='|m|'>
     """
     shown = list(reading.words if isinstance(reading, PaperReading) else reading)
     if not shown:

@@ -52,7 +52,11 @@ def plot_map(
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+
+    Examples
+    --------
+    >>> plot_map([[0.0, 1.0], [1.0, 0.5], [0.2, 0.1]], ["a", "b", "a"], uncertain=[False, True, False])
+    <Axes: xlabel='direction 1', ylabel='direction 2'>
     """
     where = matrix("points", points, (None, None), "a row for each series")
     if where.shape[1] < 2:
@@ -139,7 +143,13 @@ def kernel_directions(estimator: Any, X: Any, count: int = 2) -> np.ndarray:
     Returns
     -------
     ndarray (n_cases, count)
-        The coordinates.
+
+    Examples
+    --------
+    >>> from siggpde import SigGPClassifier
+    >>> X = np.random.default_rng(0).normal(size=(10, 1, 5)).cumsum(axis=2)
+    >>> kernel_directions(SigGPClassifier(members=1).fit(X, [0, 1] * 5), X).shape
+    (10, 2)
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ValueError(f"count must be a whole number of at least 1, got {count!r}")

@@ -55,7 +55,11 @@ def plot_novelty(
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+
+    Examples
+    --------
+    >>> plot_novelty([0.2, 1.4, 3.0], training=[-0.8, -0.1, 0.0, 0.3, 1.1])
+    <Axes: xlabel='novelty score', ylabel='share of series'>
     """
     given = scores if isinstance(scores, Mapping) else {"new series": scores}
     if not given:

@@ -40,7 +40,11 @@ def plot_intervals(
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+
+    Examples
+    --------
+    >>> plot_intervals([1.0, 2.0], [1.1, 1.8], [0.5, 1.5], [1.5, 1.9], unit="mm")
+    <Axes: xlabel='true (mm)', ylabel='predicted, with its interval (mm)'>
     """
     target, centre, low, high = (
         vector(name, values) for name, values in (("y", y), ("mean", mean), ("lower", lower), ("upper", upper))
@@ -90,7 +94,11 @@ def plot_pit(
     Returns
     -------
     matplotlib.axes.Axes
-        The axes drawn on.
+
+    Examples
+    --------
+    >>> plot_pit([0.2, 1.5, 2.4], [[0.0, 1.0, 2.0]] * 3, [0.25, 0.5, 0.75])
+    <Axes: xlabel='predicted probability of a number below y', ylabel='density'>
     """
     from scipy.stats import binom  # noqa: PLC0415 - takes long to import
 

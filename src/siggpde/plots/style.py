@@ -1,5 +1,4 @@
-"""How all plots look: the colours of Okabe and Ito (2008) without yellow, letters, ticks and legends that fit the
-width."""
+"""How all plots look: the colours of Okabe and Ito (2008) without yellow, letters, ticks and legends that fit."""
 
 from __future__ import annotations
 

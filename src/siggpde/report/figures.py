@@ -1,5 +1,4 @@
-"""The figures of a report: matplotlib's as SVG in data URIs, the same bytes for the same figure, transparent for dark
-pages."""
+"""The figures of a report: transparent SVG in data URIs by matplotlib, the same bytes for the same figure."""
 
 from __future__ import annotations
 

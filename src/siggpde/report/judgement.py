@@ -1,5 +1,4 @@
-"""Predictions beside true answers, of new series or of left-out training series, and metrics of them, which are
-functions of counts (B, n): how often each series is drawn."""
+"""Predictions beside true answers, and metrics as functions of counts (B, n): how often each series is drawn."""
 
 from __future__ import annotations
 
@@ -231,8 +230,7 @@ class Part(NamedTuple):
 
 
 def parts(judgement: Judgement, by_group: bool) -> list[Part]:
-    """How well every class, or group, is predicted, worst first: shares that are right with Wilson's intervals, or root
-    mean squared errors of numbers."""
+    """How well every class, or group, is predicted, worst first: shares that are right with intervals, or errors."""
     if by_group:
         assert judgement.groups is not None
         names, member = np.unique(judgement.groups, return_inverse=True)

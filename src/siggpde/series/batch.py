@@ -107,8 +107,7 @@ def as_series_batch(
 
 
 def join(batches: Iterable[SeriesBatch], of: Any) -> SeriesBatch:
-    """Returns the series of all the batches in one, padded with NaN to the longest; it is allocated once, for the
-    len(of) series that `of` has."""
+    """Returns the series of all the batches in one, for the len(of) series that `of` has, padded with NaN."""
     batches = iter(batches)
     first = next(batches)
     # After the first batch is there: anything that is no set of series, and may have no length, was refused before.
@@ -353,8 +352,7 @@ def pool(batch: SeriesBatch, max_points: int | None) -> SeriesBatch:
 
 
 def pad_to_longest(batch: SeriesBatch, ranks: Ranks) -> SeriesBatch:
-    """Returns the series of this rank padded by their last points to the longest of all ranks, with lengths where not
-    all are that long."""
+    """Returns the series of this rank padded by their last points to the longest of all ranks, with lengths."""
     if ranks.alone:
         return batch
     points = batch.values.shape[1]

@@ -1,11 +1,6 @@
-"""The base of all transformers: X in any layout becomes a batch, and features a table with names.
-
-A transformer is a class with this head, where the mixin comes first so that its `fit` and `transform` are taken,
-and the methods `_learn`, `_features` and `_feature_names`:
-
-    class MyTransformer(SeriesTransformer, TransformerBase):
-        _tags: ClassVar[dict[str, Any]] = TAGS
-"""
+"""The base of all transformers: X in any layout becomes a batch, and features a table with names. Classes list
+`SeriesTransformer` before `TransformerBase`, set `_tags` to `TAGS`, and have `_learn`, `_features` and
+`_feature_names`."""
 
 from __future__ import annotations
 

@@ -244,7 +244,6 @@ class Standard(Learned):
 
 
 def _rounded(values: Tensor) -> Tensor:
-    """Rounds to 32 binary digits: the last digits of a sum depend on the order of the ranks, and would decide how
-    values are rounded in float32."""
+    """Rounds to 32 binary digits, as the last digits of a sum, which depend on the ranks, would decide about others."""
     digits, exponents = torch.frexp(values)
     return torch.ldexp((digits * 2.0**32).round() / 2.0**32, exponents)

@@ -1,8 +1,5 @@
-"""The methods of a comparison by name, and how good each is on a split: figures of predictions and CPU seconds.
-
-Scores of peers become probabilities p(c) = (1 - lapse) softmax(T scores)_c + lapse / C, lapse = 1 / (n + 2), for n
-training series: a method that was right about all left-out series does not claim to be right for ever.
-"""
+"""The methods of a comparison by name, and how good each is on a split; scores of peers become probabilities p(c) = (1
+- lapse) softmax(T scores)_c + lapse / C, lapse = 1 / (n + 2), for no method is right for ever."""
 
 from __future__ import annotations
 
@@ -114,8 +111,7 @@ def temperature_loss(logarithm: float, scores: np.ndarray, y: np.ndarray, lapse:
 
 
 def fit_link(scores: np.ndarray, y: np.ndarray, lapse: float, centre: float) -> Link:
-    """The most probable temperature for scores (n, C) of left-out series and their classes y (n,), 0 to C - 1: the best
-    of a grid over log T, refined between its neighbours."""
+    """The most probable temperature for scores (n, C) of left-out series and their classes y (n,)."""
     losses = [temperature_loss(at, scores, y, lapse, centre) for at in _LOGARITHMS]
     best = int(np.argmin(losses))
     low, high = (float(end) for end in _LOGARITHMS[max(best - 1, 0) : best + 2][[0, -1]])
@@ -209,8 +205,7 @@ def _mean_log_probability(model: Any, table: np.ndarray, y: np.ndarray) -> float
 
 
 class FeatureClassifier:
-    """Features of series of equal lengths, a head, and probabilities by the temperature `link_`, fitted to its
-    out-of-fold scores, which takes `calibration_seconds_`."""
+    """Features of equally long series, a head, and probabilities by the temperature `link_` of left-out scores."""
 
     def __init__(self, features: Features, head: type[Head], seed: int, time_channel: int | None = None) -> None:
         self.features, self.head = features, head
@@ -437,8 +432,7 @@ def judge_on_splits(
     step: Callable[[str, int], None],
     groups: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """The figures of `judge` on every split, with means and standard errors, or why a method of another package fails;
-    `step` is called after every split."""
+    """The figures of `judge` on every split, with means and standard errors, or why a method of others fails."""
     entry: dict[str, Any] = {"name": method.name, "title": method.title}
     figures: list[dict[str, float]] = []
     try:

@@ -1,5 +1,4 @@
-"""The complexity tables of the paper, measured: time and space of the parts of an iteration and how they grow, and
-whole iterations in the core and in torch."""
+"""The complexity tables of the paper, measured, and whole iterations in the core and in torch."""
 
 from __future__ import annotations
 
@@ -137,8 +136,7 @@ def draw_growth(
     rows: Sequence[tuple[Plan, str, dict[str, tuple[str, Value]]]],
     noise: float | None = None,
 ) -> str:
-    """A figure of rows (plan, label, name and value of a curve by method), with a panel for every size that grows; the
-    last row has a line at the noise."""
+    """A figure of rows (plan, label, curves by method), a panel for every size; the last has a line at the noise."""
     columns, entries = max(len(plan.grow) for plan, *_ in rows), {}
     figure, panels = tables.subplots(len(rows), columns, (2.7 * columns, 1 + 2.4 * len(rows)), sharey="row")
     for axes, (plan, label, curves) in zip(panels, rows, strict=True):

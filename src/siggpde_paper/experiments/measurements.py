@@ -207,8 +207,7 @@ def _call_c(name: str, *arguments: int) -> None:
 
 
 def part_memory(method: str, size: Size, tiled: bool = True) -> dict[str, float]:
-    """Returns the MiB to the peak of every part of a method, for a fresh process; without `tiled` GPSig stores all its
-    numbers."""
+    """Returns the MiB to the peak of every part of a method, for a fresh process; GPSig stores all unless `tiled`."""
     if not tiled:
         for module in (kernel, models):  # of this process, which ends with the measurement
             vars(module)["_CELLS"] = sys.maxsize

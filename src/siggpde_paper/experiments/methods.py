@@ -166,8 +166,7 @@ def paper_model(
     seed: int,
     dtype: torch.dtype = torch.float64,
 ) -> SignatureGP:
-    """The paper's model of paths (n, length, channels) with `count` words in the order of the method, whose `scales`
-    may be learned by another gradient than the exact one."""
+    """The paper's model of paths (n, length, channels) with `count` words in the order of the method."""
     channels, points = paths.shape[2], torch.full((len(paths),), paths.shape[1])
     theta = 1 / lengthscales(paths, points, torch.Generator().manual_seed(seed))
     scales, tol = method.get("scales", "exact"), method.get("tol", 1e-6)
@@ -205,8 +204,7 @@ def _natural(config: dict[str, Any], method: dict, data: Prepared, seed: int, ch
 def train_model(
     config: Mapping[str, Any], model: AnyGP, x: Tensor, y: Tensor, seed: int, checkpoint: Path | None
 ) -> History:
-    """The paper's schedule for every model: whole, or until config["budget"] CPU seconds, a third a phase, are spent;
-    an interrupted fit goes on from the checkpoint."""
+    """The paper's schedule, whole or until config["budget"] CPU seconds are spent; goes on from the checkpoint."""
     kind = AuthorsSchedule if "l1" in config["schedule"] else PaperSchedule
     schedule = kind(**config["schedule"], cpu_budget=config.get("budget"))
     resumed = {"checkpoint": checkpoint, "resume": checkpoint is not None}

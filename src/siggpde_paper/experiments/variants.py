@@ -152,8 +152,7 @@ def kernel_diagonal(x: Tensor, refine: int = 0) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _anti_diagonals(segments: int, refine: int) -> tuple[Tensor, list[int]]:
-    """For all cells of the refined grid, by anti-diagonals, indices (cells,) into the flat grid of segments; and the
-    sizes 1, 2, .., 2, 1 of the anti-diagonals."""
+    """The cells of the refined grid by anti-diagonals, as indices into the grid of segments, and their numbers."""
     n = segments << refine
     rows, columns = torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij")
     cells = torch.argsort((rows + columns).flatten(), stable=True)

@@ -69,8 +69,7 @@ def describe_test(config: dict[str, Any]) -> Record:
 
 
 def rainiest(windows: Windows, year: int, days: int) -> list[int]:
-    """The first and the last of the `days` consecutive days of a year, or of all without windows in it, with the most
-    wet windows; the first such days if there are several."""
+    """The first and the last of the `days` consecutive days of a year, or of all, with the most wet windows."""
     day, years = windows.day, windows.minutes.astype("datetime64[m]").astype("datetime64[Y]").astype(int) + 1970
     inside = years == year
     if not inside.any():
@@ -170,8 +169,7 @@ def draw_days(count: int, samples: int, seed: int) -> np.ndarray:
 def bootstrap(
     methods: Mapping[str, Sequence[Forecasts]], *, samples: int, level: float = 0.95, seed: int = 0
 ) -> tuple[dict[str, dict[str, Estimate]], dict[tuple[str, str], Estimate]]:
-    """Percentile intervals of every method's measures, averaged over its runs, and of the differences in NLPP of pairs,
-    from the same days for all."""
+    """Percentile intervals of all methods' measures, averaged over runs, and of differences in NLPP, by days."""
     days = np.unique(np.concatenate([run.day for runs in methods.values() for run in runs]))
     counts = draw_days(len(days), samples, seed)
     point = {name: np.mean([scores(run)[0] for run in runs], axis=0) for name, runs in methods.items()}
@@ -347,8 +345,7 @@ Curve = tuple[str, np.ndarray, np.ndarray, np.ndarray]  # what it is, the line, 
 
 
 def describe_stretch(config: dict[str, Any], results: Results, described: dict[str, Record], test: Record) -> str:
-    """The figure of the rainiest days, for the first runs `described` of the methods that have latents: windows as they
-    enter the paper's model, then curves, then the rain."""
+    """The figure of the rainiest days, for the first runs `described`: windows as paths, curves, and the rain."""
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 
     minutes, rain, more_than = np.array(test["minutes"]), np.array(test["rain"]), config["data"]["more_than"]

@@ -1,5 +1,4 @@
-"""Windows of weather, and forecasters of log-odds of rain: climatology, logistic regression, the estimator, the
-paper's."""
+"""Windows of weather, and forecasters of rain: climatology, logistic regression, the estimator, the paper's model."""
 
 from __future__ import annotations
 
@@ -135,8 +134,7 @@ def cut_windows(
     step: int = 10,
     cumulated: Sequence[str] = (),
 ) -> Windows:
-    """All windows of `length` readings of these channels, `step` minutes apart, wet where more than `more_than` mm of
-    rain (rounded to thousandths) follow in `ahead`."""
+    """All windows of `length` readings, `step` minutes apart, wet if over `more_than` mm of rain follow in `ahead`."""
     if length < 1 or ahead < 1:
         raise ValueError(f"length and ahead must be at least 1, got {length} and {ahead}")
     readings, drops = station.columns_of(channels), station.columns_of([rain])[:, 0]

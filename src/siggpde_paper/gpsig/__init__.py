@@ -1,5 +1,4 @@
-"""GPSig-IT and GPSig-IS (Toth and Oberhauser, 2020), the baselines of the paper: truncated signature kernels with
-inducing tensors (IT) or sequences (IS)."""
+"""GPSig (Toth and Oberhauser, 2020), the paper's baselines: inducing tensors (GPSig-IT) or sequences (GPSig-IS)."""
 
 from siggpde_paper.gpsig.kernel import TruncatedKernel as TruncatedKernel
 from siggpde_paper.gpsig.models import InducingSequences as InducingSequences

@@ -1,5 +1,4 @@
-"""The truncated signature kernel of GPSig, by tiles of pairs of series that fit the cache and are computed again in
-reverse."""
+"""The truncated signature kernel of GPSig, by tiles of pairs of series that are computed again in reverse."""
 
 from __future__ import annotations
 

@@ -343,8 +343,7 @@ def chosen_series(y: Tensor, count: int, classes: int, random: torch.Generator, 
 
 
 def initial_tensors(x: Tensor, lengths: Tensor, level: int, random: torch.Generator) -> Tensor:
-    """Inducing tensors as pairs of points (n, slots, 2, channels), one for each series x, with noise added: m steps at
-    random times, in order, for level m."""
+    """Inducing tensors (n, slots, 2, channels), one for each series x: noisy pairs of points at random times."""
     series = _at_least(x, level + 1)
     n, steps = len(series), series.shape[1] - 1
     values = series.new_empty(n, slot_count(level), 2, series.shape[2])

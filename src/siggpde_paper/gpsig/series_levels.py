@@ -1,8 +1,5 @@
-"""Levels of truncated signature kernels of pairs of series, in torch and by the native core.
-
-Level m sums products of m numbers D (`increment_kernel`) over times i_1 <= .. <= i_m of one series and j_1 <= .. <= j_m
-of the other. A time that occurs p times in a row, at most `order`, divides the product by p!, on either side.
-"""
+"""Levels of truncated signature kernels: level m sums products of m numbers D (`increment_kernel`) over times i_1 <= ..
+<= i_m and j_1 <= .. <= j_m of two series, over p! for a time that occurs p times in a row, at most `order`."""
 
 from __future__ import annotations
 
@@ -307,8 +304,7 @@ _PARTS, _MAX_GRADIENT_BYTES = 16, 2**26
 
 
 def linear_pair_levels(x: Tensor, y: Tensor | None, level: int) -> Tensor:
-    """k_1 .. k_level (level, n, m), of full order, of series with increments x (n, s, channels) and y (m, t, channels),
-    or x again; nothing of a pair is stored."""
+    """k_1 .. k_level (level, n, m), of full order, of increments x (n, s, channels) and y (m, t, channels) or x."""
     if y is not None and x.shape[2] != y.shape[2]:
         raise ValueError(f"x has {x.shape[2]} channels and y {y.shape[2]}; they must have the same")
     pull_back = partial(_pull_back_pairs, level=level, with_y=y is None or y.requires_grad)

@@ -1,5 +1,4 @@
-"""Levels of rank-one tensors z_1 x .. x z_m, whose slots are ordered by position and then by level, against series and
-against each other."""
+"""Levels of tensors z_1 x .. x z_m, with slots ordered by position, then level, against series and each other."""
 
 from __future__ import annotations
 
@@ -35,11 +34,9 @@ def product_levels(grams: Tensor, level: int) -> Tensor:
 
 
 def tensor_levels(slots: Tensor, level: int, order: int) -> Tensor:
-    """Levels 1 .. level (level, ...) of tensors against series, from G = <z, dx_t> of all slots (slots, ..., t).
-
-    With A_k(t) the sum of products of G_1 .. G_k that end with time t, F_k its exclusive cumulative sum and F_0 = 1,
-    A_k = G_k (F_{k-1} + G_{k-1}/2 (F_{k-2} + ..)), with `order` terms at most, and level k is the sum of A_k over t.
-    """
+    """Levels 1 .. level (level, ...) of tensors against series, from G = <z, dx_t> of all slots (slots, ..., t): sums
+    over t of A_k = G_k (F_{k-1} + G_{k-1}/2 (F_{k-2} + ..)), with `order` terms, F_k the exclusive cumulative sum of
+    A_k, F_0 = 1."""
     return by_hand(partial(_run_recursion, level=level, order=order), _pull_back_recursion, slots)
 
 

@@ -242,8 +242,7 @@ def sobol_normal(count: int, dimensions: int, seed: int = 0) -> Tensor:
 
 
 def deviation(variance: Tensor) -> Tensor:
-    """sqrt(variance), with variances below 1e-10 (1e-6 in float32) raised to that and the gradient kept, as it has none
-    at 0."""
+    """sqrt(variance), with variances below 1e-10 (1e-6 in float32) raised to that and the gradient kept."""
     floor = _FLOOR.get(variance.dtype, 1e-6)
     return (variance + (floor - variance.detach()).clamp(min=0)).sqrt()
 

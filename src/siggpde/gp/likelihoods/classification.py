@@ -108,8 +108,7 @@ _FEWEST_POINTS, _MOST_POINTS = 64, 256
 
 
 def default_points(classes: int) -> int:
-    """The points of training: four a class, which leaves no two coordinates correlated, a power of two from 64 to
-    256."""
+    """The points of training: a power of 2 from 64 to 256, four a class, so that no two coordinates correlate."""
     return min(_MOST_POINTS, max(_FEWEST_POINTS, 2 ** (4 * classes - 1).bit_length()))
 
 

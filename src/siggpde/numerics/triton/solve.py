@@ -1,9 +1,6 @@
-"""Batches of series prepared for the grids, and the grids of their pieces, solved and differentiated.
-
-Pieces are [series][field][step], contiguous, with the fields of `siggpde.numerics.triton.cell`; all series of a call
-share the scheme. The host knows only sizes of launches. The reverse sweep keeps the state every sqrt(steps) rows and
-solves the rows between again, storing all their cells: memory grows as steps^1.5.
-"""
+"""Batches of series prepared for the grids, and the grids of their pieces [series][field][step], which share the
+scheme, solved and differentiated: the reverse sweep keeps the state every sqrt(steps) rows, memory grows as
+steps^1.5."""
 
 from __future__ import annotations
 
@@ -252,11 +249,8 @@ class Grids:
 
     def differentiate(self, weight: Tensor | None, of_columns: bool) -> tuple[Tensor, Tensor, Tensor | None]:
         """Values, and the gradients [series][field][step], by rows and by columns, of their sum weighted by `weight`
-        (pairs,).
-
-        For k(X, X) `weight` is None and the gradient is the sum of both. For scales of increments they are equal:
-        `of_columns` false leaves the second out.
-        """
+        (pairs,); for k(X, X) that is None and the gradient the sum of both. For scales of increments `of_columns` false
+        leaves one out."""
         x, y = self.x, self.y
         size = rows_per_segment(x.longest, self.degree, self.rows_in_tile)
         segments = max(1, cdiv(x.longest, size))
