@@ -69,11 +69,11 @@ def compare(
     All methods have default settings and the same splits. The methods of aeon need aeon
     (pip install aeon). A temperature, fitted to left-out series, turns their scores into probabilities.
     """
-    check_output_file(output, force, (".json",))
     if test is not None and folds is not None:
         raise WrongCall("--folds and --test exclude each other; leave out one of them")
     names = options.split_names(methods, "--methods")
     read_options = read_options.with_groups(groups, groups_by_time)
+    check_output_file(output, force, (".json",), inputs=[test, *read_options.files(data)])
     seeds, limits = range(seed, seed + repeats), {"max_train": max_train, "max_test": max_test}
     results = _compare(data, read_options, task, names, test, folds or 3, seeds, limits, jobs)
     write_json(output, results, "the results are")

@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from siggpde.io.formats import READ_OPTIONS
-from siggpde.utils.files import atomic_write
+from siggpde.utils.files import atomic_write, check_replaceable
 
 log = logging.getLogger("siggpde")
 
@@ -162,8 +162,15 @@ def print_result(values: Any, wanted_as_json: bool, tables: Callable[[], Iterabl
         print_tables(*tables())
 
 
-def check_output_file(output: Path | None, force: bool, suffixes: Sequence[str], option: str = "--output") -> None:
-    """Checks, before any work, the suffix and folder of an output file, and without --force that it does not exist."""
+def check_output_file(
+    output: Path | None,
+    force: bool,
+    suffixes: Sequence[str],
+    option: str = "--output",
+    inputs: Iterable[str | os.PathLike[str] | None] = (),
+) -> None:
+    """Checks, before any work, the suffix and folder of an output file, and without --force that it does not exist; not
+    even --force overwrites one of the `inputs` of the command, or a file of a model."""
     if output is None:
         return
     if output.suffix.lower() not in suffixes:
@@ -172,6 +179,7 @@ def check_output_file(output: Path | None, force: bool, suffixes: Sequence[str],
         raise WrongCall(f"{output} is a folder; name a file")
     if not output.parent.is_dir():
         raise WrongCall(f"the folder {output.parent} of {output.name} does not exist; make it first")
+    check_replaceable(output, inputs)
     if output.exists() and not force:
         raise WrongCall(f"{output} exists; --force overwrites it")
 

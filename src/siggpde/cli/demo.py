@@ -13,6 +13,7 @@ from rich.table import Table
 
 from siggpde.cli.console import WrongCall, one_line_errors, print_tables, summary_table
 from siggpde.cli.options import option
+from siggpde.utils.files import check_replaceable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,10 +38,11 @@ def demo(
 
     First the signatures and kernels of the data set are computed and checked. --output keeps the model and a report.
     """
-    if output is not None and not force:
-        for path in (output / name for name in ("demo.json", "report.html", "report.md", "model")):
-            if path.exists():
-                raise WrongCall(f"{path} exists; --force overwrites it")
+    for name in () if output is None else ("demo.json", "report.html", "report.md", "model"):
+        path = Path(output or "", name)
+        if path.exists() and not force:
+            raise WrongCall(f"{path} exists; --force overwrites it")
+        check_replaceable(path)
     from siggpde.datasets import load_pendigits
 
     if output is not None:

@@ -56,8 +56,8 @@ def evaluate(
     call: options.ModelCall,
 ) -> None:
     """Judge a model on labelled series: its accuracy, and the calibration of its probabilities."""
-    check_output_file(output, call.force, (".json",))
-    check_output_file(report, call.force, SUFFIXES, "--report")
+    check_output_file(output, call.force, (".json",), inputs=call.inputs)
+    check_output_file(report, call.force, SUFFIXES, "--report", call.inputs)
     from siggpde.cli.data import open_model, series_for
     from siggpde.cli.report import write_page
 

@@ -57,7 +57,7 @@ def explain(
     prediction of one series, by channel and stretch of time, compared with other series of DATA. --counterfactual adds
     the change of one stretch that turns this prediction into the runner-up.
     """
-    check_output_file(plot, call.force, (".png",), "--plot")
+    check_output_file(plot, call.force, (".png",), "--plot", call.inputs)
     from siggpde.cli.data import open_model, series_for
     from siggpde.plots import require_matplotlib
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -112,8 +112,9 @@ def fit(
     With --method paper the folder MODEL.checkpoint keeps the state of an interrupted fit, and --resume continues it.
     """
     read_options = read_options.with_groups(groups, groups_by_time, sample_weight)
+    inputs = [*read_options.files(data), *([] if config is None else [config])]
     if os.environ.get("RANK", "0") == "0":  # other ranks write nothing
-        check_output_file(report, force, SUFFIXES, "--report")
+        check_output_file(report, force, SUFFIXES, "--report", inputs)
     if time_limit is not None and not 0 < time_limit < float("inf"):
         raise WrongCall(f"--time-limit takes seconds above 0; got {time_limit:g}")
     settings = {
@@ -137,6 +138,9 @@ def fit(
     from siggpde.cli.processes import connected_ranks
 
     with connected_ranks() as ranks:
+        with ranks.together():
+            if ranks.leads:
+                check_model_folder(output, force, inputs)
         summary = _fit(data, output, read_options, task, settings, resume, force, ranks, report)
     if not ranks.leads:
         return
@@ -174,7 +178,6 @@ def _fit(
     with ExitStack() as locks:
         with ranks.together():
             if ranks.leads:
-                check_model_folder(output, force)
                 locks.enter_context(checkpoint.held())
                 check_model_folder(output, force)  # a fit that ended meanwhile may have written it
                 _check_start(checkpoint, resume, force, settings["method"])
@@ -235,8 +238,8 @@ def _check_start(checkpoint: Checkpoint, resume: bool, force: bool, method: str)
         log.info("there is no checkpoint %s to resume from: the fit starts anew", checkpoint.folder)
 
 
-def check_model_folder(output: Path, force: bool) -> None:
-    """Checks, before any work, that the model can be saved there."""
+def check_model_folder(output: Path, force: bool, inputs: Sequence[Path] = ()) -> None:
+    """Checks, before any work, that the model can be saved there, and that none of the `inputs` is in its folders."""
     from siggpde.persistence.folder import check_writable
 
     if output.name in ("", ".."):
@@ -245,6 +248,12 @@ def check_model_folder(output: Path, force: bool) -> None:
         raise WrongCall(f"{output} is a file, not a model folder; choose another --output")
     if output.is_dir():
         check_writable(output, force)
+    written = {output.resolve(), Checkpoint.of(output).folder.resolve()}
+    for path in inputs:
+        if path.is_file() and not written.isdisjoint([path.parent.absolute(), *path.resolve().parents]):
+            raise WrongCall(
+                f"{path} is read by this fit, but it is inside the folder of --output; choose another folder"
+            )
 
 
 def choose_task(y: np.ndarray, likelihood: str = "auto") -> str:

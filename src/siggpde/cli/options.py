@@ -78,6 +78,11 @@ class ReadOptions:
         options = {**vars(self), **names, "groups_by_time": None}
         return {key: value for key, value in options.items() if value is not None}
 
+    def files(self, data: str) -> list[Path]:
+        """Returns the paths that are read, if they are files: DATA, and labels, groups and weights of arrays."""
+        beside = [Path(name) for name in (self.target, self.groups, self.sample_weight) if name is not None]
+        return [Path(data), *beside, *(Path(data).parent / name for name in beside)]
+
     def with_groups(
         self, groups: str | None, groups_by_time: str | None = None, sample_weight: str | None = None
     ) -> ReadOptions:
@@ -98,6 +103,11 @@ class ModelCall:
     jobs: Jobs = None
     force: Force = False
     as_json: AsJson = False
+
+    @property
+    def inputs(self) -> list[Path]:
+        """The files and folders that are read, which no output may overwrite."""
+        return [self.model, *self.read_options.files(self.data)]
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

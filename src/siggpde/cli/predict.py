@@ -55,7 +55,7 @@ def predict(
     if not 0 < level < 1:
         raise WrongCall(f"--level must be between 0 and 1, such as 0.9; got {level:g}")
     if os.environ.get("RANK", "0") == "0":  # other ranks write nothing
-        check_output_file(output, call.force, (".csv", ".parquet", ".json"))
+        check_output_file(output, call.force, (".csv", ".parquet", ".json"), inputs=[costs, *call.inputs])
     by_cost = costs is not None or reject_cost is not None
     in_blocks = output is not None and output.suffix.lower() == ".parquet" and not call.as_json and not by_cost
     if resume and by_cost:

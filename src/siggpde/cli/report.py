@@ -80,9 +80,9 @@ def report(
     """
     from siggpde.cli.data import open_model, series_for
 
-    check_output_file(output, call.force, SUFFIXES)
-    estimator = open_model(call)
     call = replace(call, read_options=call.read_options.with_groups(groups))
+    check_output_file(output, call.force, SUFFIXES, inputs=call.inputs)
+    estimator = open_model(call)
     series = series_for(estimator, call, labels=labels, training=groups is not None)
     write_page(estimator, series, output, call, settings)
     if call.as_json:

@@ -9,6 +9,7 @@ import typer
 
 from siggpde.cli.console import Interrupted, one_line_errors
 from siggpde.cli.options import argument, option
+from siggpde.utils.files import check_replaceable
 
 Experiment = Literal["pendigits", "scales", "whales", "crops", "million", "weather", "complexity", "all"]
 
@@ -51,6 +52,8 @@ def reproduce(
     if settings is not None and config is not None:
         raise ValueError("--settings and --config exclude each other; leave out one of them")
     folder = output or (Path("results") if everything else folder_of(name, quick=quick, variant=settings))
+    for file in ("results.json", "report.md"):
+        check_replaceable(folder / file, [config])
     limits = {"runs": runs, "quick": quick, "budget": budget, "jobs": jobs}
     try:
         if everything:

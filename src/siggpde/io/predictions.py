@@ -23,7 +23,7 @@ from siggpde.estimators.loading import Predictor, load_predictor
 from siggpde.estimators.regressor import SeriesRegressor
 from siggpde.io import SeriesData, SeriesStream, stream
 from siggpde.io.data import errors_by_id, named
-from siggpde.utils.files import PART_SUFFIX, atomic_write, digest
+from siggpde.utils.files import PART_SUFFIX, atomic_write, check_replaceable, digest
 from siggpde.utils.progress import Progress
 
 OnError = Literal["fail", "skip"]
@@ -201,6 +201,9 @@ def predict_stream(
     settings = {"model": _digest(estimator), "source": series.identity, "level": level, "block": size}
     settings |= {} if on_error == "fail" else {"on_error": on_error}
     blocks = BlockFolder.of(output)
+    check_replaceable(output, [series.path])
+    if series.path is not None and series.path.resolve().parent == blocks.folder.resolve():
+        raise FileExistsError(f"{series.path} is read, but the blocks of {output} are written to its folder; move it")
     done = blocks.begin(settings, resume=resume, force=force)
     started = logged = time.perf_counter()
     with Progress(progress) as bar:

@@ -43,6 +43,8 @@ class SeriesStream:
     time_channel : int or None
     identity : dict
         Name, size and time of change of the file, and the options it is read with.
+    path : Path or None
+        The file.
     """
 
     name: str
@@ -52,6 +54,7 @@ class SeriesStream:
     time_channel: int | None
     identity: dict[str, Any]
     _load: Callable[[int, int], SeriesData]
+    path: Path | None = None
 
     def __len__(self) -> int:
         return self.total
@@ -126,7 +129,7 @@ def stream(
         roles = ColumnRoles(series=series, id=id, time=time, channels=channels, ignore=ignore)
         table = (_WideTable if series is None else _LongTable)(path, roles)
         load, total, points, first = table.load, table.total, table.points, table.load(0, 1)
-    return SeriesStream(path.stem, total, points, first.channel_names, first.time_channel, identity, load)
+    return SeriesStream(path.stem, total, points, first.channel_names, first.time_channel, identity, load, path)
 
 
 def _rows(data: SeriesData, start: int, stop: int) -> SeriesData:

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from siggpde.persistence.manifest import (
     DATA_NAME,
-    FORMAT,
     MAX_BYTES,
     DataFile,
     ModelFileError,
@@ -26,12 +25,21 @@ from siggpde.persistence.manifest import (
     manifest_bytes,
     parse_manifest,
 )
-from siggpde.utils.files import PART_SUFFIX, atomic_write, locked, make_folder, read_regular, sync_file, sync_folder
+from siggpde.utils.files import (
+    MANIFEST,
+    PART_SUFFIX,
+    atomic_write,
+    is_model_folder,
+    locked,
+    make_folder,
+    read_regular,
+    sync_file,
+    sync_folder,
+)
 
-MANIFEST, CARD = "model.json", "README.md"
+CARD = "README.md"
 
 _DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool, torch.uint8)
-_OUR_MANIFEST = re.compile(rf'"format"\s*:\s*"{FORMAT}"'.encode())  # also in a manifest that is damaged elsewhere
 _PART = re.compile(rf"({DATA_NAME.pattern}|{re.escape(MANIFEST)}|{re.escape(CARD)}){PART_SUFFIX}")
 _ATTEMPTS = 5
 
@@ -163,7 +171,7 @@ def check_writable(folder: Path, force: bool) -> None:
     names = os.listdir(folder)
     fix = "choose another path: siggpde never writes into a folder that holds something else"
     if MANIFEST in names:
-        if not (folder / MANIFEST).is_file() or not _OUR_MANIFEST.search((folder / MANIFEST).read_bytes()):
+        if not is_model_folder(folder):
             raise FileExistsError(f"{folder / MANIFEST} is not the manifest of a siggpde model; {fix}")
         if not force:
             raise FileExistsError(f"{folder} holds a saved model already; give force=True to replace it")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -25,6 +26,10 @@ except ImportError:  # pragma: no cover  (not POSIX)
 # What `atomic_write` appends to the name of a file while it writes it, as a regular expression. A process that is
 # killed leaves such a part file behind; whoever owns the folder may remove it.
 PART_SUFFIX = r"\.\d+-[0-9a-f]+\.part"
+
+MANIFEST = "model.json"
+"""The file of a model folder that says what the others are."""
+_OUR_MANIFEST = re.compile(rb'"format"\s*:\s*"siggpde"')  # also in a manifest that is damaged elsewhere
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, no quota, or above the limit for one file
 
@@ -61,6 +66,29 @@ def _disk_full(error: OSError, path: Path, size: int | None) -> DiskFullError:
         f"{os.strerror(error.errno or 0)}: {path}{needs or ' cannot be written;'} its disk has {free / 1e6:,.2f} MB "
         "left; make room there, raise the limit for it, or write to another place",
     )
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Returns whether a folder has the manifest of a model of siggpde."""
+    manifest = folder / MANIFEST
+    return manifest.is_file() and _OUR_MANIFEST.search(manifest.read_bytes()) is not None
+
+
+def check_replaceable(path: Path, inputs: Iterable[str | os.PathLike[str] | None] = ()) -> None:
+    """Raises FileExistsError for an output that is one of the `inputs`, by whatever name or link, or an existing file
+    inside a model folder: these are never overwritten. Inputs may be None, or names of no file."""
+    if not os.path.lexists(path):
+        return
+    for one in inputs:
+        if one is not None and os.path.exists(one) and path.exists() and path.samefile(one):
+            raise FileExistsError(
+                f"{path} is read by this command, and no input is ever overwritten; name another file"
+            )
+    for folder in {*path.resolve().parents, *(path.parent.resolve() / path.name).parents}:
+        if is_model_folder(folder):
+            raise FileExistsError(
+                f"{path} is in the model folder {folder}, in which no file is ever overwritten; name a file elsewhere"
+            )
 
 
 def sync_file(file: BinaryIO) -> None:
