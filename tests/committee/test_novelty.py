@@ -12,7 +12,7 @@ from helpers.random_paths import few
 from helpers.view_data import generator, random_rows, walks
 from siggpde.committee.committee import LeftOutRecord, ViewCommittee, ViewPrediction
 from siggpde.committee.fit import ViewSettings, fit_view_committee
-from siggpde.committee.novelty import FactScores, Novelty, _joined, joined_variances
+from siggpde.committee.novelty import Novelty, StatisticScores, _joined, joined_variances
 from siggpde.committee.regression import Targets, fit_exact
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
@@ -62,7 +62,7 @@ def test_p_values_count_left_out_series_with_the_new_one_joined():
     actual = COMMITTEE.novelty.p_values(scores.score, joined)
     for row in range(len(batch)):
         kernel = COMMITTEE.novelty.kernel_score(joined[:, row].log())
-        reference = torch.maximum(kernel, COMMITTEE.novelty.left_out_facts)
+        reference = torch.maximum(kernel, COMMITTEE.novelty.left_out_statistics)
         assert float(actual[row]) == pytest.approx((1 + int((reference >= scores.score[row]).sum())) / 41)
     assert bool(
         (joined <= (COMMITTEE.left_out.variances + COMMITTEE.noise_variances[:, None])[:, None] * (1 + 1e-9)).all()
@@ -107,9 +107,9 @@ def test_p_values_of_exchangeable_scores_are_uniform():
     rates = []
     for _ in range(300):
         variances = torch.rand(2, 60, generator=random).double() + 0.5
-        facts = torch.randn(60, 6, generator=random).double().exp()
-        novelty = Novelty.fit(variances[:, :50], torch.tensor([0.6, 0.4]).double(), facts[:50])
-        score = novelty.scores(variances[:, 50:], facts[50:]).score
+        statistics = torch.randn(60, 6, generator=random).double().exp()
+        novelty = Novelty.fit(variances[:, :50], torch.tensor([0.6, 0.4]).double(), statistics[:50])
+        score = novelty.scores(variances[:, 50:], statistics[50:]).score
         rates.append((novelty.p_values(score) <= 0.1).double().mean())
     assert float(torch.stack(rates).mean()) == pytest.approx(0.1, abs=0.02)
 
@@ -132,15 +132,15 @@ def test_far_series_get_the_class_frequencies_and_near_ones_keep_their_probabili
 
 def test_broken_series_and_groups_do_not_hide_novelty():
     variances = torch.rand(1, 50, generator=generator(0)).double() + 1
-    facts = torch.randn(50, 6, generator=generator(1)).double().exp()
-    facts[0, 0] = 1e9
-    novelty = Novelty.fit(variances, torch.ones(1).double(), facts)
-    score = novelty.scores(variances[:, :1], facts[1:2] + torch.tensor([1e11, 0, 0, 0, 0, 0]))
-    assert bool(novelty.alarms(score.score)) and int(score.fact) == 0
+    statistics = torch.randn(50, 6, generator=generator(1)).double().exp()
+    statistics[0, 0] = 1e9
+    novelty = Novelty.fit(variances, torch.ones(1).double(), statistics)
+    score = novelty.scores(variances[:, :1], statistics[1:2] + torch.tensor([1e11, 0, 0, 0, 0, 0]))
+    assert bool(novelty.alarms(score.score)) and int(score.statistic) == 0
     # Pairs of equal series: among all, each has a twin at distance 0; without its group it has not.
-    facts = torch.randn(30, 6, generator=generator(0)).double().exp().repeat_interleave(2, 0)
-    single, _ = FactScores.fit(facts)
-    grouped, _ = FactScores.fit(facts, torch.arange(60) // 2)
+    statistics = torch.randn(30, 6, generator=generator(0)).double().exp().repeat_interleave(2, 0)
+    single, _ = StatisticScores.fit(statistics)
+    grouped, _ = StatisticScores.fit(statistics, torch.arange(60) // 2)
     assert grouped.middle > 1.2 * single.middle
 
 
@@ -158,23 +158,25 @@ def test_by_class_is_nan_for_small_classes():
 
 @few
 @given(st.integers(2, 40), st.integers(1, 3), st.integers(0, 99))
-def test_scores_are_finite_whatever_the_facts(n: int, channels: int, seed: int):
+def test_scores_are_finite_whatever_the_statistics(n: int, channels: int, seed: int):
     random = generator(seed)
-    facts = torch.randn(n, 3 * channels + 3, generator=random).double().abs()
-    facts[torch.rand(facts.shape, generator=random) < 0.2] = torch.nan
-    facts[:, 0] = 5.0  # a level that never changes
-    scores, reference = FactScores.fit(facts)
-    again, fact = scores(facts)
-    assert bool(torch.isfinite(reference).all() & torch.isfinite(again).all()) and bool((fact < facts.shape[1]).all())
+    statistics = torch.randn(n, 3 * channels + 3, generator=random).double().abs()
+    statistics[torch.rand(statistics.shape, generator=random) < 0.2] = torch.nan
+    statistics[:, 0] = 5.0  # a level that never changes
+    scores, reference = StatisticScores.fit(statistics)
+    again, fact = scores(statistics)
+    assert bool(torch.isfinite(reference).all() & torch.isfinite(again).all()) and bool(
+        (fact < statistics.shape[1]).all()
+    )
 
 
 def test_ninety_nine_points_where_all_had_a_hundred_is_no_news():
     random = generator(0)
-    facts = torch.stack([torch.randn(50, generator=random), torch.rand(50, generator=random) + 1,
+    statistics = torch.stack([torch.randn(50, generator=random), torch.rand(50, generator=random) + 1,
                          torch.rand(50, generator=random) + 1, torch.full((50,), 100.0),
                          torch.full((50,), torch.nan), torch.zeros(50)], dim=1).double()  # fmt: skip
-    scores, _ = FactScores.fit(facts)
-    shorter, much_shorter = facts[:1].clone(), facts[:1].clone()
+    scores, _ = StatisticScores.fit(statistics)
+    shorter, much_shorter = statistics[:1].clone(), statistics[:1].clone()
     shorter[0, 3], much_shorter[0, 3] = 99, 10
     assert float(scores(shorter)[0]) < 0.5
     score, fact = scores(much_shorter)
@@ -185,9 +187,9 @@ def test_state_and_back_and_no_caution_without_facts():
     novelty = COMMITTEE.novelty
     assert novelty is not None
     again = Novelty.from_state(novelty.state())
-    facts = PREPARATION(new_series()).facts
+    statistics = PREPARATION(new_series()).statistics
     variances = torch.rand(len(COMMITTEE.members), 6, generator=generator(0)).double()
-    for one, other in zip(novelty.scores(variances, facts), again.scores(variances, facts), strict=True):
+    for one, other in zip(novelty.scores(variances, statistics), again.scores(variances, statistics), strict=True):
         assert torch.equal(one, other)
-    batch = replace(PREPARATION(100 * new_series()), facts=None)
+    batch = replace(PREPARATION(100 * new_series()), statistics=None)
     assert COMMITTEE.predict(batch).scores is None

@@ -162,8 +162,8 @@ def test_segments_of_time_stamps_of_facts_and_of_short_series():
     assert result.segments is not None
     assert result.segments.starts.tolist() == times[0, ::5].tolist()
     assert result.segments.ends.tolist() == times[0, 4::5].tolist()
-    facts = torch.full((12, 9), 200.0, dtype=torch.float64)  # averaged from 200 points
-    (result,) = explain(view_committee_of(batch, ends(batch)), replace(batch, facts=facts)[:1], None)
+    statistics = torch.full((12, 9), 200.0, dtype=torch.float64)  # averaged from 200 points
+    (result,) = explain(view_committee_of(batch, ends(batch)), replace(batch, statistics=statistics)[:1], None)
     assert result.segments is not None
     assert result.segments.starts.tolist() == [0, 50, 100, 150] and result.segments.ends.tolist() == [49, 99, 149, 199]
     batch = batch_of(12, 5)

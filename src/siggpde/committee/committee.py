@@ -334,8 +334,8 @@ class ViewCommittee(Committee):
     def predict(self, batch: SeriesBatch) -> ViewPrediction:
         means, variances = self.member_latents(batch)
         scores = None
-        if self.novelty is not None and batch.facts is not None:
-            scores = self.novelty.scores(variances + self.noise_variances[:, None], batch.facts)
+        if self.novelty is not None and batch.statistics is not None:
+            scores = self.novelty.scores(variances + self.noise_variances[:, None], batch.statistics)
         return ViewPrediction(self, means, variances, scores)
 
     def latents(self, batch: SeriesBatch) -> Latents:
@@ -353,14 +353,14 @@ class ViewCommittee(Committee):
         record = self.left_out
         if self.landmarks is None or record is None or not record.exact or record.groups is not None:
             return super().p_values(batch, by_class)
-        assert self.novelty is not None and batch.facts is not None
+        assert self.novelty is not None and batch.statistics is not None
         p_values, scores = [], []
         joined = _JOINED // (len(self.members) * len(record.y))
         for part in batch.split(max(1, min(_CHUNK, joined)), _LARGEST_CHUNK):
             rows = self.rows(part)
             variances = self.latents_from(rows)[1] + self.noise_variances[:, None]
-            assert part.facts is not None
-            scores.append(self.novelty.scores(variances, part.facts))
+            assert part.statistics is not None
+            scores.append(self.novelty.scores(variances, part.statistics))
             p_values.append(self.novelty.p_values(scores[-1].score, joined_variances(self, rows), by_class))
         return torch.cat(p_values), Scores(*(torch.cat(columns) for columns in zip(*scores, strict=True)))
 

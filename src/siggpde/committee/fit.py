@@ -185,10 +185,10 @@ class _Fit:
         kept = means.float() if exact else None
         average = average_latents(means, variances, weights)
         committee.left_out = LeftOutRecord(targets.y, *average, variances, targets.groups, exact, kept)
-        if self.batch.facts is not None:
-            facts = self.shard.all_gather(rows, self.batch.facts[self.shard.local_index(rows)])
+        if self.batch.statistics is not None:
+            statistics = self.shard.all_gather(rows, self.batch.statistics[self.shard.local_index(rows)])
             labels = None if targets.classes is None else targets.y
-            committee.novelty = Novelty.fit(variances + noise[:, None], weights, facts, labels, targets.groups)
+            committee.novelty = Novelty.fit(variances + noise[:, None], weights, statistics, labels, targets.groups)
         return calibrated(committee, folds, targets)
 
 

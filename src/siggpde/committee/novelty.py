@@ -16,23 +16,23 @@ from torch import Tensor
 
 from siggpde.committee.regression import Regression
 from siggpde.distributed.shard import Shard
-from siggpde.series.statistics import OF_CHANNELS, OF_SERIES, fact_names
+from siggpde.series.statistics import OF_CHANNELS, OF_SERIES, statistic_names
 from siggpde.views.base import Learned, Rows
 
 _TENTH = 0.1
-_LEAST_SHARE = 1e-6  # of its median, below which a positive fact is taken as this
+_LEAST_SHARE = 1e-6  # of its median, below which a positive statistic is taken as this
 _MISSING_UNIT = 0.05
 _NEAREST, _LEAST_DISTANCE = 3, 0.01
-_ONE_OF_FACTS = 0.99  # the quantile of left-out series at which a standardised distance is 1
+_ONE_OF_STATISTICS = 0.99  # the quantile of left-out series at which a standardised distance is 1
 _REFERENCE = 1000
 _CHUNK = 512
 
 
 @dataclass(frozen=True)
-class FactScores(Learned):
-    """Medians, units, least and greatest of every fact, four (F,); `least` (F,) is the smallest value of which a
-    logarithm is taken, 0 for facts taken as they are; `reference` (m, F) are training series in these units, with the
-    median and the 99 % quantile of their distances."""
+class StatisticScores(Learned):
+    """Medians, units, least and greatest of every statistic, four (F,); `least` (F,) is the smallest value of which a
+    logarithm is taken, 0 for statistics taken as they are; `reference` (m, F) are training series in these units, with
+    the median and the 99 % quantile of their distances."""
 
     medians: Tensor
     units: Tensor
@@ -44,15 +44,15 @@ class FactScores(Learned):
     upper: float
 
     @staticmethod
-    def fit(facts: Tensor, groups: Tensor | None = None) -> tuple[FactScores, Tensor]:
-        """Learns from the facts (n, F) of training series; returns their scores (n,), each without its group."""
-        least = _least(facts)
-        taken = torch.where(least > 0, torch.maximum(facts, least).log(), facts)
+    def fit(statistics: Tensor, groups: Tensor | None = None) -> tuple[StatisticScores, Tensor]:
+        """Learns from the statistics (n, F) of training series; returns their scores (n,), each without its group."""
+        least = _least(statistics)
+        taken = torch.where(least > 0, torch.maximum(statistics, least).log(), statistics)
         medians = torch.nan_to_num(taken.nanmedian(0).values)
         filled = torch.where(taken.isnan(), medians, taken)
         tenth = torch.where(least > 0, _TENTH, _TENTH * medians.abs())
-        levels = torch.arange(0, facts.shape[1] - len(OF_SERIES), len(OF_CHANNELS))
-        spreads = torch.nan_to_num(facts[:, levels + 1].nanmedian(0).values)
+        levels = torch.arange(0, statistics.shape[1] - len(OF_SERIES), len(OF_CHANNELS))
+        spreads = torch.nan_to_num(statistics[:, levels + 1].nanmedian(0).values)
         tenth[levels] = torch.maximum(tenth[levels], _TENTH * spreads)
         tenth[-1] = _MISSING_UNIT
         units = torch.maximum(filled.std(0, correction=0), tenth)
@@ -61,18 +61,18 @@ class FactScores(Learned):
         groups = torch.arange(len(z)) if groups is None else groups.cpu()
         rows = slice(0, _REFERENCE)
         near = _nearest(z, z[rows], groups, groups[rows])
-        middle, upper = float(near.median()), float(near.quantile(_ONE_OF_FACTS))
-        scores = FactScores(medians, units, z.amin(0), z.amax(0), least, z[rows].float(), middle, upper)
+        middle, upper = float(near.median()), float(near.quantile(_ONE_OF_STATISTICS))
+        scores = StatisticScores(medians, units, z.amin(0), z.amax(0), least, z[rows].float(), middle, upper)
         return scores, torch.maximum(_beyond_others(z, groups), scores._standard(near))
 
-    def __call__(self, facts: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the scores (n,) of the facts (n, F) of new series, and the fact (n,) that is farthest out."""
-        taken = torch.where(self.least > 0, torch.maximum(facts, self.least).log(), facts)
+    def __call__(self, statistics: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the scores (n,) of the statistics (n, F) of new series, and which of these (n,) is farthest out."""
+        taken = torch.where(self.least > 0, torch.maximum(statistics, self.least).log(), statistics)
         z = (torch.where(taken.isnan(), self.medians, taken) - self.medians) / self.units
         beyond = torch.maximum(self.low - z, z - self.high)
         nobody = torch.full((len(z),), -1), torch.zeros(len(self.reference), dtype=torch.int64)
         near = self._standard(_nearest(z, self.reference.double(), *nobody))
-        # Of facts within the range the one farthest from the median.
+        # Of statistics within the range the one farthest from the median.
         farthest = torch.where(beyond > 0, beyond + z.abs().amax(1, keepdim=True), z.abs()).argmax(1)
         return torch.maximum(beyond.amax(1).clamp_min(0.0), near), farthest
 
@@ -81,12 +81,12 @@ class FactScores(Learned):
         return (near.clamp_min(_LEAST_DISTANCE) / middle).log() / max(math.log(upper / middle), _TENTH)
 
 
-def _least(facts: Tensor) -> Tensor:
-    """Returns the smallest value (F,) of positive facts: of a channel that never varied a share of its level."""
-    channels = (facts.shape[1] - len(OF_SERIES)) // len(OF_CHANNELS)
+def _least(statistics: Tensor) -> Tensor:
+    """Returns the smallest value (F,) of positive statistics: of a channel that never varied a share of its level."""
+    channels = (statistics.shape[1] - len(OF_SERIES)) // len(OF_CHANNELS)
     positive = torch.tensor([False, True, True] * channels + [True, True, False])
-    least = _LEAST_SHARE * torch.nan_to_num(facts.nanmedian(0).values)
-    level = torch.nan_to_num(facts.abs()).mean(0).roll(1)  # that of a spread is the column before it
+    least = _LEAST_SHARE * torch.nan_to_num(statistics.nanmedian(0).values)
+    level = torch.nan_to_num(statistics.abs()).mean(0).roll(1)  # that of a spread is the column before it
     least = torch.where(least > 0, least, _LEAST_SHARE * level.clamp_min(1.0))
     return torch.where(positive, least, 0.0)
 
@@ -104,7 +104,7 @@ def _nearest(z: Tensor, reference: Tensor, groups: Tensor, others: Tensor) -> Te
 
 
 def _beyond_others(z: Tensor, groups: Tensor) -> Tensor:
-    """Returns how far (n,) each series lies beyond the range of the other groups, in the fact that is farthest out."""
+    """Returns how far (n,) each series lies beyond the range of the other groups, in the statistic farthest out."""
     _, inverse = groups.unique(return_inverse=True)
     count, columns = int(inverse.max()) + 1, z.shape[1]
     index = inverse[:, None].expand_as(z)
@@ -130,44 +130,45 @@ _OUTLIER = 4.0
 _CAUTION = 2.0
 _FEW = 70
 _ALARM = 1.25  # an alarm is at so many times H
+_SAVED = {"statistics": "facts", "left_out_statistics": "left_out_facts"}  # the keys of all saved models
 
 
 class Scores(NamedTuple):
-    """The scores of n series, their parts from kernels and from facts, and the fact farthest out, four (n,)."""
+    """The scores of n series, their parts from kernels and statistics, and the statistic farthest out, four (n,)."""
 
     score: Tensor
     kernel: Tensor
-    facts: Tensor
-    fact: Tensor
+    statistics: Tensor
+    statistic: Tensor
 
     def reasons(self, channels: Sequence[str]) -> list[str]:
-        """Returns what is unusual about each series: one of its facts, or its "shape", which kernels see."""
-        names = fact_names(channels)
-        columns = zip(self.fact.tolist(), self.facts.tolist(), self.kernel.tolist(), strict=True)
-        return [names[fact] if of_facts > of_kernel else "shape" for fact, of_facts, of_kernel in columns]
+        """Returns what is unusual about each series: one of its statistics, or its "shape", which kernels see."""
+        names = statistic_names(channels)
+        columns = zip(self.statistic.tolist(), self.statistics.tolist(), self.kernel.tolist(), strict=True)
+        return [names[farthest] if of_all > of_kernel else "shape" for farthest, of_all, of_kernel in columns]
 
 
 @dataclass(frozen=True)
 class Novelty:
     """What is known of left-out series: medians c and widths d of log s for every member, (K,); log s (K, n), the
-    scores of facts and labels, (n,); from these follow the scores T (n,), about the largest of them, and H, the `limit`
-    beyond which predictions are mixed with the class frequencies."""
+    scores of statistics and labels, (n,); from these follow the scores T (n,), about the largest of them, and H, the
+    `limit` beyond which predictions are mixed with the class frequencies."""
 
     weights: Tensor
     centres: Tensor
     widths: Tensor
     middle: float
     upper: float
-    facts: FactScores
+    statistics: StatisticScores
     left_out: Tensor
-    left_out_facts: Tensor
+    left_out_statistics: Tensor
     labels: Tensor | None
     left_out_scores: Tensor = field(init=False)
     largest: float = field(init=False)
     limit: float = field(init=False)
 
     def __post_init__(self) -> None:
-        scores = torch.maximum(self.kernel_score(self.left_out.double()), self.left_out_facts)
+        scores = torch.maximum(self.kernel_score(self.left_out.double()), self.left_out_statistics)
         largest = float(scores.quantile(1 - _RARE)) if len(scores) * _RARE >= 1 else float(scores.max())
         largest = max(min(largest, _OUTLIER * float(scores.quantile(0.99))), 1.0)
         limit = (1 + _FEW / len(scores)) * largest
@@ -175,36 +176,45 @@ class Novelty:
 
     @staticmethod
     def fit(
-        variances: Tensor, weights: Tensor, facts: Tensor, labels: Tensor | None = None, groups: Tensor | None = None
+        variances: Tensor,
+        weights: Tensor,
+        statistics: Tensor,
+        labels: Tensor | None = None,
+        groups: Tensor | None = None,
     ) -> Novelty:
-        """Learns from left-out series: variances s (K, n) of targets, facts (n, F), labels (n,) and groups (n,)."""
+        """Learns from left-out series: variances s (K, n) of targets, statistics (n, F), labels and groups (n,)."""
         logs = _logs(variances)
         centres = logs.median(1).values
         widths = (logs.quantile(_WIDTH, dim=1) - centres).clamp_min(_LEAST_WIDTH)
         weights = weights.cpu().double()
         total = (weights / widths) @ (logs - centres[:, None])
-        fact_scores, left_out_facts = FactScores.fit(facts.cpu().double(), groups)
+        of_statistics, left_out = StatisticScores.fit(statistics.cpu().double(), groups)
         middle, upper = float(total.median()), float(total.quantile(_ONE))
         labels = None if labels is None else labels.cpu().long()
-        return Novelty(weights, centres, widths, middle, upper, fact_scores, logs.float(), left_out_facts, labels)
+        return Novelty(weights, centres, widths, middle, upper, of_statistics, logs.float(), left_out, labels)
 
     @staticmethod
     def of_some(
-        most: int, weights: Tensor, facts: Tensor, shard: Shard, variances: Callable[[Tensor], Tensor], y: Tensor | None
+        most: int,
+        weights: Tensor,
+        statistics: Tensor,
+        shard: Shard,
+        variances: Callable[[Tensor], Tensor],
+        y: Tensor | None,
     ) -> Novelty:
         """Learns from at most `most` training series, spread evenly over all ranks; `variances` returns (K, m) for the
-        indices (m,) of series of this rank, which has `facts` (n, F) and the classes y (n,)."""
+        indices (m,) of series of this rank, which has `statistics` (n, F) and the classes y (n,)."""
         rows = shard.evenly_spaced(most)
         index = shard.local_index(rows)
         all_variances = shard.all_gather(rows, variances(index).T).T
         labels = None if y is None else shard.all_gather(rows, y[index])
-        return Novelty.fit(all_variances, weights, shard.all_gather(rows, facts[index]), labels)
+        return Novelty.fit(all_variances, weights, shard.all_gather(rows, statistics[index]), labels)
 
-    def scores(self, variances: Tensor, facts: Tensor) -> Scores:
-        """Returns the scores of n new series from facts (n, F) and the variances (K, n) of their targets."""
+    def scores(self, variances: Tensor, statistics: Tensor) -> Scores:
+        """Returns the scores of n new series from statistics (n, F) and the variances (K, n) of their targets."""
         kernel = self.kernel_score(_logs(variances))
-        of_facts, fact = self.facts(facts.cpu().double())
-        return Scores(torch.maximum(kernel, of_facts), kernel, of_facts, fact)
+        of_statistics, statistic = self.statistics(statistics.cpu().double())
+        return Scores(torch.maximum(kernel, of_statistics), kernel, of_statistics, statistic)
 
     def kernel_score(self, logs: Tensor) -> Tensor:
         """Returns the standardised t = sum of w_k (log s_k - c_k) / d_k, (...), from log s (K, ...)."""
@@ -223,7 +233,7 @@ class Novelty:
         (K, n, training series) are variances of training series with each of the new ones joined."""
         left_out = self.left_out_scores
         if joined is not None:
-            left_out = torch.maximum(self.kernel_score(_logs(joined)), self.left_out_facts)
+            left_out = torch.maximum(self.kernel_score(_logs(joined)), self.left_out_statistics)
         if not by_class:
             return _rank(left_out, score)
         assert self.labels is not None
@@ -245,18 +255,21 @@ class Novelty:
 
     def alarms(self, score: Tensor) -> Tensor:
         """Returns which series (n,) deserve a warning; none where there are fewer than 20 training series."""
-        if len(self.left_out_facts) < _FEWEST:
+        if len(self.left_out_statistics) < _FEWEST:
             return torch.zeros_like(score, dtype=torch.bool)
-        rare = self.p_values(score) <= max(_RARE, 1 / (len(self.left_out_facts) + 1))
+        rare = self.p_values(score) <= max(_RARE, 1 / (len(self.left_out_statistics) + 1))
         return rare & (score > _ALARM * self.limit)
 
     def state(self) -> dict[str, Any]:
-        state = {given.name: getattr(self, given.name) for given in fields(self) if given.init}
-        return state | {"facts": self.facts.state()}
+        state = {_SAVED.get(given.name, given.name): getattr(self, given.name) for given in fields(self) if given.init}
+        return state | {_SAVED["statistics"]: self.statistics.state()}
 
     @staticmethod
     def from_state(state: Mapping[str, Any]) -> Novelty:
-        return Novelty(**{**state, "facts": FactScores(**state["facts"])})
+        given = {
+            name: state[_SAVED.get(name, name)] for name in (given.name for given in fields(Novelty) if given.init)
+        }
+        return Novelty(**{**given, "statistics": StatisticScores(**given["statistics"])})
 
 
 def _logs(variances: Tensor) -> Tensor:

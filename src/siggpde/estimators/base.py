@@ -411,8 +411,8 @@ class SeriesEstimator:
         return_score : bool
             Whether the score behind p is returned too, which tells apart what is far beyond all training series.
         return_reason : bool
-            Whether it is returned what is unusual: a fact such as "level of x" or "length", or "shape" for what kernels
-            see.
+            Whether it is returned what is unusual: a statistic such as "level of x" or "length", or "shape" for what
+            kernels see.
 
         Returns
         -------

@@ -19,7 +19,7 @@ from torch import Tensor
 from siggpde.estimators.settings import at_least, seed_of
 from siggpde.series import PathOptions, PathTransform, Preparation, SeriesBatch
 from siggpde.series.batch import join, pool
-from siggpde.series.statistics import OF_CHANNELS, OF_SERIES, fact_names
+from siggpde.series.statistics import OF_CHANNELS, OF_SERIES, statistic_names
 from siggpde.views.base import Standard
 from siggpde.views.kernels import KernelBlock, KernelView
 from siggpde.views.paths import channel_scales
@@ -101,8 +101,8 @@ def drift(
     max_series = at_least("max_series", max_series, 2)
     random = np.random.default_rng(seed_of(random_state))
     first, second = _prepared(reference, X, time_channel)
-    assert first.facts is not None and second.facts is not None
-    shifted = _largest_shift(first.facts, second.facts, _names(channel_names, first, time_channel))
+    assert first.statistics is not None and second.statistics is not None
+    shifted = _largest_shift(first.statistics, second.statistics, _names(channel_names, first, time_channel))
     drawn = [_draw(batch[_order(batch)], max_series, random) for batch in (first, second)]
     pooled = _pooled(*drawn)
     new = torch.arange(len(pooled)) >= len(drawn[0])
@@ -168,11 +168,11 @@ def _prepared(reference: Any, X: Any, time_channel: int | None) -> tuple[SeriesB
 
 def _names(channel_names: Sequence[str] | None, batch: SeriesBatch, time_channel: int | None) -> list[str]:
     if channel_names is None:
-        return fact_names([f"channel {number}" for number in range(batch.channels)])
+        return statistic_names([f"channel {number}" for number in range(batch.channels)])
     wanted = batch.channels + (time_channel is not None)
     if len(channel_names) != wanted:
         raise ValueError(f"channel_names has {len(channel_names)} names for series of {wanted} channels")
-    return fact_names(Preparation(time_channel=time_channel).names(channel_names))
+    return statistic_names(Preparation(time_channel=time_channel).names(channel_names))
 
 
 def _order(batch: SeriesBatch) -> Tensor:
@@ -195,20 +195,20 @@ def _draw(batch: SeriesBatch, size: int, random: np.random.Generator) -> SeriesB
 def _pooled(first: SeriesBatch, second: SeriesBatch) -> SeriesBatch:
     """Returns both sets in one batch with times; a channel without values in a series has its mean in the others."""
     both = join([first, second], range(len(first) + len(second))).hold_last()
-    assert first.facts is not None and second.facts is not None
-    facts = torch.cat([first.facts, second.facts])
-    unknown = facts[:, : len(OF_CHANNELS) * both.channels : len(OF_CHANNELS)].isnan()  # a level that is not known
+    assert first.statistics is not None and second.statistics is not None
+    statistics = torch.cat([first.statistics, second.statistics])
+    unknown = statistics[:, : len(OF_CHANNELS) * both.channels : len(OF_CHANNELS)].isnan()  # a level that is not known
     known = both.inside()[:, :, None] & ~unknown[:, None, :]
     mean = torch.where(known, both.values, 0.0).sum((0, 1)) / known.sum((0, 1)).clamp_min(1)
     values = torch.where(unknown[:, None, :], mean, both.values)
-    return SeriesBatch(values, both.lengths, _even_times(both, facts) if both.times is None else both.times)
+    return SeriesBatch(values, both.lengths, _even_times(both, statistics) if both.times is None else both.times)
 
 
-def _even_times(batch: SeriesBatch, facts: Tensor) -> Tensor:
+def _even_times(batch: SeriesBatch, statistics: Tensor) -> Tensor:
     """Returns times (n, length) of points that were one apart before they were averaged."""
     last = (batch.counts() - 1)[:, None].double()
     index = torch.arange(batch.values.shape[1], dtype=torch.float64)
-    length = facts[:, len(OF_CHANNELS) * batch.channels + OF_SERIES.index("length")]
+    length = statistics[:, len(OF_CHANNELS) * batch.channels + OF_SERIES.index("length")]
     return torch.minimum(index, last) / last.clamp_min(1.0) * (length - 1)[:, None]
 
 

@@ -76,11 +76,11 @@ def fit_by_the_paper(
     origin = {"method": "paper", "options": asdict(transform.options), "used_words": model.features.size}
     scores = [record.nlpp for record in history.of("hyperparameters") if record.nlpp is not None]
     committee = PaperModel(transform, model, origin, min(scores, default=None), history).to(y.device)
-    if batch.facts is not None:
+    if batch.statistics is not None:
         committee.novelty = Novelty.of_some(
             _SERIES_FOR_NOVELTY,
             committee.weights,
-            batch.facts,
+            batch.statistics,
             shard,
             lambda some: committee.member_latents(batch[some])[1].mean(2),  # by the model that has seen them
             None if classes is None else y[shard.rows],
@@ -204,8 +204,8 @@ class PaperModel(Committee):
     @torch.no_grad()
     def predict(self, batch: SeriesBatch) -> PaperPrediction:
         prediction = self._look(batch)
-        if self.novelty is not None and batch.facts is not None:
-            prediction.scores = self.novelty.scores(prediction.variance.double().mean(1)[None], batch.facts)
+        if self.novelty is not None and batch.statistics is not None:
+            prediction.scores = self.novelty.scores(prediction.variance.double().mean(1)[None], batch.statistics)
         return prediction
 
     def update(self, batch: SeriesBatch, y: Tensor) -> None:

@@ -235,8 +235,8 @@ def region_names(batch: SeriesBatch, count: int) -> list[str]:
     alike = bool((lengths == length).all())
     if batch.times is not None:
         alike = alike and bool((batch.times == batch.times[0]).all())
-    elif batch.facts is not None:
-        before = batch.facts[:, -len(OF_SERIES)]
+    elif batch.statistics is not None:
+        before = batch.statistics[:, -len(OF_SERIES)]
         alike = alike and bool((before == before[0]).all())
         raw = max(length, int(before[0]))
     if not alike:

@@ -100,7 +100,7 @@ def segment_contributions(
         references = torch.stack([stretched(series, length) for series in others]).to(one.values)
         if times is not None or length not in known:
             known[length] = member_logits(terms, with_times_of(references, one))
-        raw_length = length if batch.facts is None else max(length, int(batch.facts[row, -len(OF_SERIES)]))
+        raw_length = length if batch.statistics is None else max(length, int(batch.statistics[row, -len(OF_SERIES)]))
         pair = None if pairs is None else pairs[row]
         order = _contrast(over_members(terms, known[length]), pair).argsort(stable=True)
         ends = Ends(latents[:, row], references, known[length], order)

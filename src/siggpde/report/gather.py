@@ -337,20 +337,20 @@ def _as_seen(batch: SeriesBatch, row: int, name: str, target: Any) -> Series:
     values = batch.values[row, :count].T.cpu().numpy()
     if batch.times is not None:
         return Series(name, values, batch.times[row, :count].cpu().numpy(), target)
-    raw = count if batch.facts is None else int(batch.facts[row, -len(OF_SERIES)])
+    raw = count if batch.statistics is None else int(batch.statistics[row, -len(OF_SERIES)])
     times = None if raw <= count else (np.arange(count) + 0.5) * raw / count - 0.5
     return Series(name, values, times, target)
 
 
 def _data(subject: Subject, groups: list[str] | None, names: Sequence[str], target: str, seed: int) -> Data:
-    assert subject.batch.facts is not None
-    facts, channels = subject.batch.facts.cpu().numpy(), subject.channels
-    moments = facts[:, : -len(OF_SERIES)].reshape(len(facts), len(channels), len(OF_CHANNELS))
+    assert subject.batch.statistics is not None
+    statistics, channels = subject.batch.statistics.cpu().numpy(), subject.channels
+    moments = statistics[:, : -len(OF_SERIES)].reshape(len(statistics), len(channels), len(OF_CHANNELS))
     return Data(
         channels=channels,
         timed=subject.estimator.preparation_.time_channel is not None,
-        lengths=facts[:, -len(OF_SERIES)].astype(int),
-        missing=facts[:, -1],
+        lengths=statistics[:, -len(OF_SERIES)].astype(int),
+        missing=statistics[:, -1],
         levels=moments[..., 0],
         spreads=moments[..., 1],
         classes=None if subject.codes is None or subject.classes is None else [*map(subject.target, range(len(names)))],

@@ -35,24 +35,26 @@ class SeriesBatch:
         (n, length), float64, the time stamps; None when points are evenly spaced.
     first
         The number of the first series, where this is part of a larger set: error messages count from it.
-    facts
-        (n, facts), float64, of the series as they were handed in (`facts_of`); None where not known.
+    statistics
+        (n, statistics), float64, of the series as they were handed in (`statistics_of`); None where not known.
     """
 
     values: Tensor
     lengths: Tensor | None = None
     times: Tensor | None = None
     first: int = 0
-    facts: Tensor | None = None
+    statistics: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, rows: slice | Tensor) -> SeriesBatch:
         """The series of a slice, numbered as before (`first`), or those with the indices `rows` (m,), int64."""
-        lengths, times, facts = (None if x is None else x[rows] for x in (self.lengths, self.times, self.facts))
+        lengths, times, statistics = (
+            None if x is None else x[rows] for x in (self.lengths, self.times, self.statistics)
+        )
         first = self.first + rows.indices(len(self))[0] if isinstance(rows, slice) else 0
-        return SeriesBatch(self.values[rows], lengths, times, first, facts)
+        return SeriesBatch(self.values[rows], lengths, times, first, statistics)
 
     def split(self, size: int, values: int | None = None) -> Iterator[SeriesBatch]:
         """Yields batches of at most `size` series and `values` numbers, but at least one series or the empty batch."""
@@ -82,14 +84,16 @@ class SeriesBatch:
         index = torch.minimum(index, self.lengths[:, None] - 1)
         values = self.values.gather(1, index[:, :, None].expand_as(self.values))
         times = None if self.times is None else self.times.gather(1, index)
-        return SeriesBatch(values, self.lengths, times, self.first, self.facts)
+        return SeriesBatch(values, self.lengths, times, self.first, self.statistics)
 
     def to(self, device: torch.device) -> SeriesBatch:
         """Returns the batch on a device: itself where it is there already."""
         if self.values.device == device:
             return self
-        lengths, times, facts = (None if x is None else x.to(device) for x in (self.lengths, self.times, self.facts))
-        return SeriesBatch(self.values.to(device), lengths, times, self.first, facts)
+        lengths, times, statistics = (
+            None if x is None else x.to(device) for x in (self.lengths, self.times, self.statistics)
+        )
+        return SeriesBatch(self.values.to(device), lengths, times, self.first, statistics)
 
 
 def as_series_batch(
@@ -360,7 +364,7 @@ def pad_to_longest(batch: SeriesBatch, ranks: Ranks) -> SeriesBatch:
     shortest = -int(ranks.all_reduce_max(torch.tensor([-points])))
     lengths = batch.counts() if ragged or shortest < longest else batch.lengths
     times = None if batch.times is None else _with_last_repeated(batch.times, longest)
-    return SeriesBatch(_with_last_repeated(batch.values, longest), lengths, times, batch.first, batch.facts)
+    return SeriesBatch(_with_last_repeated(batch.values, longest), lengths, times, batch.first, batch.statistics)
 
 
 def _with_last_repeated(values: Tensor, longest: int) -> Tensor:

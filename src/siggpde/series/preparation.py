@@ -16,7 +16,7 @@ from siggpde.numerics.inputs import check_max_points
 from siggpde.numerics.words import as_integer
 from siggpde.series.batch import SeriesBatch, collect_chunks, join, pool
 from siggpde.series.spectrogram import Spectrogram
-from siggpde.series.statistics import facts_of
+from siggpde.series.statistics import statistics_of
 
 log = logging.getLogger(__name__)
 _CHUNK_VALUES = 2**20  # numbers prepared at a time: 8 MB
@@ -157,7 +157,7 @@ class Preparation:
         """Returns the batch of steps 1 to 5, chunk by chunk, and which channels (n, channels), set to 0, have no
         observation in a series; `learned` takes the sums over the chunks."""
         unobserved: list[Tensor] = []
-        facts: list[Tensor] = []
+        statistics: list[Tensor] = []
 
         def chunks() -> Iterator[SeriesBatch]:
             for raw in collect_chunks(X, name, max_values=_CHUNK_VALUES):
@@ -169,7 +169,7 @@ class Preparation:
                         "hand in the same channels in the same order, as (n_cases, n_channels, n_timepoints)"
                     )
                 split = raw if self.time_channel is None else self._split(raw, name)
-                facts.append(facts_of(split))
+                statistics.append(statistics_of(split))
                 batch = split if self.spectrogram is None else self.spectrogram(split)
                 observed = torch.isfinite(batch.values)
                 known = observed & batch.inside()[:, :, None]
@@ -183,7 +183,7 @@ class Preparation:
                 yield pool(batch, self.max_points)
 
         batch = join(chunks(), X).hold_last()
-        return replace(batch, facts=torch.cat(facts)), torch.cat(unobserved)
+        return replace(batch, statistics=torch.cat(statistics)), torch.cat(unobserved)
 
     def _split(self, batch: SeriesBatch, name: str) -> SeriesBatch:
         """Takes the time channel out of the values."""

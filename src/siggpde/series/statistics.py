@@ -1,4 +1,4 @@
-"""Statistics of series: mean and spread of the channels of a data set, and facts of every single series."""
+"""Statistics of series: mean and spread of the channels of a data set, and statistics of every single series."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def mean_and_spread(chunks: Callable[[], Iterable[SeriesBatch]], ranks: Ranks = 
     return mean, torch.where(spread > 1e-12 * largest, spread, torch.ones_like(spread))
 
 
-def facts_of(batch: SeriesBatch) -> Tensor:
-    """Returns the facts (n, 3 channels + 3) of series as they were handed in, float64: of each channel mean, standard
-    deviation and mean absolute step over that, then length, time span and share of missing values. NaN stands for what
-    a series does not tell: the roughness of a constant, the span without time stamps."""
+def statistics_of(batch: SeriesBatch) -> Tensor:
+    """Returns the statistics (n, 3 channels + 3) of series as they were handed in, float64: of each channel mean,
+    standard deviation and mean absolute step over that, then length, time span and share of missing values. NaN stands
+    for what a series does not tell: the roughness of a constant, the span without time stamps."""
     inside = batch.inside()
     observed = torch.isfinite(batch.values) & inside[:, :, None]
     values = torch.where(observed, batch.values, 0.0)
@@ -78,9 +78,9 @@ def facts_of(batch: SeriesBatch) -> Tensor:
     return torch.cat([of_channels, torch.stack([lengths, span, missing], dim=1)], dim=1)
 
 
-def fact_names(channels: Sequence[str]) -> list[str]:
-    """Returns the names of the columns of `facts_of` for channels with these names."""
-    return [f"{fact} of {channel}" for channel in channels for fact in OF_CHANNELS] + list(OF_SERIES)
+def statistic_names(channels: Sequence[str]) -> list[str]:
+    """Returns the names of the columns of `statistics_of` for channels with these names."""
+    return [f"{statistic} of {channel}" for channel in channels for statistic in OF_CHANNELS] + list(OF_SERIES)
 
 
 def _steps(values: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
