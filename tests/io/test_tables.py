@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -14,9 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import siggpde.io
 from helpers.io_data import LONG, NAN, WIDE, assert_equal, series_data
 from helpers.processes import run
 from helpers.refusals import assert_refused
+from siggpde import SigGPClassifier
 from siggpde.io import SeriesData, from_frame, groups_by_time, read, stream, write
 
 
@@ -338,8 +341,18 @@ def long(**changes) -> pl.DataFrame:
         (long(), {"series": "who", "time": "day", "channels": ["day"]}, "column 'day' is both time= and channels="),
         (long(), {"series": "who", "channels": ["kind"]}, "column 'kind', row 0: expected a number; got 'A'"),
         (long(), {"time": "day"}, "time='day' is for tables with one row a point"),
-        (long(day=[1, 1, 1, 2, 1]), TIMED, "series 'ann' has time 1 twice"),
-        (long(day=[datetime(2020, 1, 1 + i % 2) for i in range(5)]), TIMED, "'ann' has time 2020-01-01 00:00:00 twice"),
+        (
+            long(day=[1, 1, 1, 2, 1]),
+            TIMED,
+            "2 rows of 5 have the same time as another of the series, in 2 of 2 series: 'ann' at 1, 'bob' at 1. Say",
+        ),
+        (
+            long(day=[datetime(2020, 1, 1 + i % 2) for i in range(5)]),
+            TIMED,
+            "2 rows of 5 have .* in 2 of 2 series: 'ann' at 2020-01-01 00:00:00, 'bob' at 2020-01-02 00:00:00. Say",
+        ),
+        (long(), {"series": "who", "duplicates": "mean"}, "duplicates='mean' .* name the column of times with time="),
+        (long(), {**TIMED, "duplicates": "none"}, "duplicates='none' .* known are error, first, last, mean"),
         (long(day=[1, 2, None, 3, 4]), TIMED, "column 'day', row 2: expected a time; got None"),
         (long(day=[1, 2, NAN, 3, 4]), TIMED, "row 2: expected a time; got nan"),
         (long(day=list("abcde")), {"series": "who", "time": "day"}, "neither numbers nor dates .* starts with 'a'"),
@@ -376,6 +389,54 @@ def long(**changes) -> pl.DataFrame:
 )
 def test_mistakes_are_explained(frame, options: dict, message: str):
     assert_refused(message, from_frame, pl.DataFrame(frame) if isinstance(frame, dict) else frame, **options)
+
+
+@pytest.mark.parametrize("how", ["first", "last", "mean"])
+@pytest.mark.parametrize("suffix", [None, "csv", "parquet"])
+def test_rows_with_the_same_time_become_one_as_pandas_groups_them(tmp_path: Path, how: str, suffix: str | None):
+    """Of every channel the value that is there: two rows with other channels each become one with both."""
+    generator = np.random.default_rng(0)
+    columns = {"who": np.repeat(np.arange(20), 12), "at": generator.integers(0, 6, 240)}
+    values = generator.normal(size=(2, 240))
+    values[generator.random(values.shape) < 0.4] = NAN
+    frame = pd.DataFrame({**columns, "x": values[0], "y": values[1]})
+    expected = frame.groupby(["who", "at"])[["x", "y"]].agg(how).reset_index()
+    options = {"series": "who", "time": "at", "duplicates": how}
+    if suffix is None:
+        data = from_frame(frame, **options)
+    else:
+        path = tmp_path / f"rows.{suffix}"
+        (frame.to_csv if suffix == "csv" else frame.to_parquet)(path, index=False)
+        data = read(path, **options)
+    if suffix == "parquet":
+        blocks = list(stream(tmp_path / "rows.parquet", **options).blocks(7))
+        assert_equal(SeriesData([x for block in blocks for x in block.X], name="rows"), replace(
+            data, X=list(data.X), ids=None, channel_names=(), time_channel=None))  # fmt: skip
+    for who, x in enumerate(data.X):
+        wanted = np.asarray(expected[expected.who == who][["at", "x", "y"]]).T
+        np.testing.assert_allclose(x, wanted, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["nested", "multi-index"])
+def test_frames_of_sktime_are_refused_with_the_call_that_reads_them(kind: str):
+    """The call in the message is run, and gives the series of the frame, in their order."""
+    x = np.random.default_rng(1).normal(size=(6, 2, 5))
+    if kind == "nested":
+        frame = pd.DataFrame({name: [pd.Series(one[channel]) for one in x] for channel, name in enumerate("ab")})
+    else:
+        index = pd.MultiIndex.from_product([range(6), range(5)], names=["instances", None])
+        frame = pd.DataFrame(x.transpose(0, 2, 1).reshape(30, 2), columns=["a", "b"], index=index)
+    for name, use in [("frame", from_frame), ("X", lambda frame: SigGPClassifier().fit(frame, [0, 1] * 3))]:
+        with pytest.raises(ValueError, match=f"^{name} is a frame of pandas whose .* as sktime has them") as refusal:
+            use(frame)
+        call = re.search(r"Read it with (.*) and pass data.X, with time_channel=0", str(refusal.value))
+        assert call is not None
+        variables = {"siggpde": siggpde, "pandas": pd, name: frame}
+        exec(call[1], variables)
+        data = variables["data"]
+        assert isinstance(data, SeriesData)
+        np.testing.assert_array_equal(np.stack(list(data.X))[:, 1:], x)
+        assert data.channel_names[1:] == ("a", "b")
 
 
 T = {"t_0": [1, 2, 3], "t_1": [3, 4, 5]}

@@ -16,6 +16,7 @@ import typer
 
 from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging
 
+Duplicates = Literal["error", "first", "last", "mean"]
 Format = Literal["ts", "arff", "npz", "npy", "csv", "parquet"]
 
 
@@ -52,6 +53,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log more, on std
 _ROW_A_POINT, _ROW_A_SERIES = "Tables with one row per point: ", "Tables with one row per series: "
 _SERIES = f"{_ROW_A_POINT}the column that identifies the series. Without it, a row is a series."
 _IDS = f"{_ROW_A_SERIES}ids, which are written next to the predictions."
+_DUPLICATES = "Which value to keep of rows of a series with the same time; by default they are an error."
 _PART = "What to read if DATA has both parts; by default train for fit and compare, otherwise test."
 
 
@@ -63,6 +65,7 @@ class ReadOptions:
     series: Annotated[str | None, _reading(_SERIES, "COLUMN")] = None
     id: Annotated[str | None, _reading(_IDS, "COLUMN")] = None
     time: Annotated[str | None, _reading(f"{_ROW_A_POINT}times, as numbers or dates.", "COLUMN")] = None
+    duplicates: Annotated[Duplicates | None, _reading(_DUPLICATES)] = None
     channels: Annotated[str | None, _reading("Tables: the columns to read; by default all numeric ones.", "A,B")] = None
     ignore: Annotated[str | None, _reading("Tables: the columns to leave out.", "A,B")] = None
     separator: Annotated[str | None, _reading("CSV: the mark between cells; by default it is guessed.", "MARK")] = None

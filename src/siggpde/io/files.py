@@ -25,6 +25,7 @@ def read(
     series: str | None = None,
     id: str | None = None,
     time: str | None = None,
+    duplicates: Literal["error", "first", "last", "mean"] | None = None,
     channels: Sequence[str] | None = None,
     part: str | None = None,
     format: str | None = None,
@@ -52,6 +53,9 @@ def read(
     time : str, optional
         Long tables: the column of times, numbers or dates. Rows are sorted by it, and it becomes channel 0, dates in
         seconds. Without it rows keep the order of the file.
+    duplicates : {"error", "first", "last", "mean"}, optional
+        What becomes of rows of a series with the same time: an error (the default) that says how many there are and
+        where, or one row with the first or the last value that each channel has there, or their mean.
     channels : list of str, optional
         Long tables: the columns of the channels (by default all other columns of numbers). Wide tables: names such as
         ``["x", "y"]`` of channels in columns ``x_0``, ``x_1``, ..., ``y_0``, ... (by default all such names).
@@ -92,8 +96,8 @@ def read(
     path = Path(path)
     kind = format_of(path, format)
     columns: dict[str, Any] = {
-        "target": target, "series": series, "id": id, "time": time, "channels": channels, "ignore": ignore,
-        "groups": groups, "sample_weight": sample_weight,
+        "target": target, "series": series, "id": id, "time": time, "duplicates": duplicates,
+        "channels": channels, "ignore": ignore, "groups": groups, "sample_weight": sample_weight,
     }  # fmt: skip
     chosen = None if reader == "auto" else reader
     check_options(kind, {**columns, "part": part, "separator": separator, "reader": chosen, "mmap": mmap or None})
@@ -129,6 +133,7 @@ def from_frame(
     series: str | None = None,
     id: str | None = None,
     time: str | None = None,
+    duplicates: Literal["error", "first", "last", "mean"] | None = None,
     channels: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
     groups: str | None = None,
@@ -141,7 +146,7 @@ def from_frame(
     ----------
     frame : polars.DataFrame, polars.LazyFrame or pandas.DataFrame
         The table.
-    target, series, id, time, channels, ignore, groups, sample_weight
+    target, series, id, time, duplicates, channels, ignore, groups, sample_weight
         Those of `read`.
     name : str
         The name of the data.
@@ -160,10 +165,10 @@ def from_frame(
     from siggpde.io.tables import from_table  # noqa: PLC0415
 
     roles = ColumnRoles(
-        target=target, series=series, id=id, time=time, channels=channels, ignore=ignore, groups=groups,
-        sample_weight=sample_weight,
+        target=target, series=series, id=id, time=time, duplicates=duplicates, channels=channels, ignore=ignore,
+        groups=groups, sample_weight=sample_weight,
     )  # fmt: skip
-    return from_table(as_polars(frame), roles, name, "the frame")
+    return from_table(as_polars(frame, series), roles, name, "the frame")
 
 
 def write(

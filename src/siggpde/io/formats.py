@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TABLE_OPTIONS = ("target", "series", "id", "time", "channels", "ignore", "groups", "sample_weight")
+TABLE_OPTIONS = ("target", "series", "id", "time", "duplicates", "channels", "ignore", "groups", "sample_weight")
+
+DUPLICATES = ("error", "first", "last", "mean")
+"""What becomes of rows of a series with the same time."""
 
 FOR_TRAINING = ("groups", "sample_weight")
 """Options of values that only a fit needs."""
@@ -24,7 +27,10 @@ READ_OPTIONS: dict[str, tuple[str, ...]] = {
 }
 """Options of `siggpde.io.read` besides `format`, by format."""
 
-STREAM_OPTIONS: dict[str, tuple[str, ...]] = {"npy": (), "parquet": ("series", "id", "time", "channels", "ignore")}
+STREAM_OPTIONS: dict[str, tuple[str, ...]] = {
+    "npy": (),
+    "parquet": ("series", "id", "time", "duplicates", "channels", "ignore"),
+}
 """Options of `siggpde.io.stream` besides `format`, by format."""
 
 FORMATS = tuple(READ_OPTIONS)
@@ -54,6 +60,7 @@ class ColumnRoles:
     series: str | None = None
     id: str | None = None
     time: str | None = None
+    duplicates: str | None = None
     channels: Sequence[str] | None = None
     ignore: Sequence[str] | None = None
     groups: str | None = None
@@ -70,6 +77,9 @@ class ColumnRoles:
             raise ValueError(
                 "series= names the column of ids already; id= is for tables with one row a series: leave it out"
             )
+        if self.duplicates is not None and (self.duplicates not in DUPLICATES or self.time is None):
+            fix = "name the column of times with time=" if self.time is None else f"known are {', '.join(DUPLICATES)}"
+            raise ValueError(f"duplicates={self.duplicates!r} says what becomes of rows with the same time; {fix}")
         if self.time is not None and self.series is None:
             raise ValueError(
                 f"time={self.time!r} is for tables with one row a point; name the column that tells series apart with "

@@ -22,6 +22,7 @@ import polars as pl
 from siggpde.io.data import SeriesData, parse_labels
 from siggpde.io.formats import LATIN, ColumnRoles, check_expansion, decode, encoding_of
 from siggpde.io.tables import from_table
+from siggpde.series.batch import refuse_frames_of_sktime
 
 log = logging.getLogger(__name__)
 
@@ -219,8 +220,10 @@ def read_parquet(path: Path, roles: ColumnRoles) -> SeriesData:
     return from_table(frame, roles, path.stem, str(path))
 
 
-def as_polars(frame: Any) -> pl.DataFrame:
-    """Returns a table of polars itself, or one with the columns (not the index) of a table of pandas."""
+def as_polars(frame: Any, series: str | None = None) -> pl.DataFrame:
+    """Returns a table of polars itself, or one with the columns (not the index) of a table of pandas, whose rows may
+    have an index of several levels where the column `series` tells series apart."""
+    refuse_frames_of_sktime(frame, "frame", series)
     if isinstance(frame, pl.LazyFrame):
         frame = frame.collect()
     pandas = sys.modules.get("pandas")  # whoever has a table of pandas has imported it

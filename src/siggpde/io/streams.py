@@ -82,6 +82,7 @@ def stream(
     series: str | None = None,
     id: str | None = None,
     time: str | None = None,
+    duplicates: str | None = None,
     channels: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
     format: str | None = None,
@@ -92,7 +93,7 @@ def stream(
     ----------
     path : path
         The file.
-    series, id, time, channels, ignore, format
+    series, id, time, duplicates, channels, ignore, format
         Those of `read`.
 
     Returns
@@ -117,7 +118,8 @@ def stream(
     if kind not in STREAM_OPTIONS:
         raise NotStreamable(f"{path} is a .{kind} file; only .npy and .parquet files are read block by block")
     check_file(path)
-    options = {"series": series, "id": id, "time": time, "channels": channels, "ignore": ignore}
+    options: dict[str, Any] = {"series": series, "id": id, "time": time, "channels": channels, "ignore": ignore}
+    options["duplicates"] = duplicates
     check_options(kind, options, STREAM_OPTIONS)
     status = path.stat()
     identity = {"file": path.name, "bytes": status.st_size, "changed": status.st_mtime_ns, **options}
@@ -126,7 +128,7 @@ def stream(
         assert isinstance(data.X, np.ndarray)
         load, total, points, first = partial(_rows, data), len(data), data.X.shape[2], data
     else:
-        roles = ColumnRoles(series=series, id=id, time=time, channels=channels, ignore=ignore)
+        roles = ColumnRoles(**options)
         table = (_WideTable if series is None else _LongTable)(path, roles)
         load, total, points, first = table.load, table.total, table.points, table.load(0, 1)
     return SeriesStream(path.stem, total, points, first.channel_names, first.time_channel, identity, load, path)

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from siggpde.io.data import SeriesData, cut, without_objects
-from siggpde.io.formats import ColumnRoles, listed
+from siggpde.io.formats import ColumnRoles, listed, shortened
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ _UNNAMED = re.compile(r"|Unnamed: \d+|_duplicated_\d+|column_\d+|index|level_0")
 _ID_NAMES = re.compile(r"(?:.*[_ .])?(?:id|ids|index|idx|key|nr|no|number|row|case|sample|uid|uuid)|.*Id|.*ID")
 _MOST_TO_CHECK = 50
 _FEWEST_IDS = 5
+_SHOWN = 5  # of the series with duplicate times
 
 
 @dataclass(frozen=True)
@@ -181,11 +182,12 @@ def from_long(frame: pl.DataFrame, channels: list[str], roles: ColumnRoles, name
                 channel,
             )
     if time is not None and (repeated := same & (np.diff(matrix[:, 0]) == 0)).any():
-        row = int(order[np.argmax(repeated)])
-        raise ValueError(
-            f"{source}: series {ids[int(codes[row])]!r} has time {frame[time][row]} twice; keep one of the rows, or "
-            "average them"
-        )
+        rows = order[1:][repeated]
+        if roles.duplicates in (None, "error"):
+            raise ValueError(_repetitions(frame[time], ids, codes, np.sort(rows), source))
+        log.info("%s: %d rows have the same time as another of their series (%s)", source, len(rows), roles.duplicates)
+        starts = np.flatnonzero(np.concatenate([[True], ~repeated]))
+        matrix, codes = _merged(matrix, starts, roles.duplicates), codes[order][starts]
     counts = np.bincount(codes)
     pieces = np.split(matrix, np.cumsum(counts)[:-1])  # (n_timepoints, n_channels) a series
     x = np.stack(pieces).transpose(0, 2, 1).copy() if len(set(counts)) == 1 else [piece.T.copy() for piece in pieces]
@@ -197,6 +199,35 @@ def from_long(frame: pl.DataFrame, channels: list[str], roles: ColumnRoles, name
         name=name,
         **values,
     )
+
+
+def _repetitions(
+    times: pl.Series, ids: pl.Series, codes: NDArray[np.int64], rows: NDArray[np.int64], source: str
+) -> str:
+    """Returns what is wrong with `rows` whose times other rows of their series have: how many there are, and where."""
+    some, first = np.unique(codes[rows], return_index=True)
+    where = [f"{ids[int(codes[row])]!r} at {times[int(row)]}" for row in rows[np.sort(first)]]
+    one = len(rows) == 1
+    return (
+        f"{source}: {len(rows)} row{'' if one else 's'} of {len(codes)} {'has' if one else 'have'} the same time as "
+        f"another of the series, in {len(some)} of {len(ids)} series: {shortened(where, _SHOWN)}. Say "
+        "duplicates='first' or 'last' to keep the first or the last value of every channel, or 'mean' to average them"
+    )
+
+
+def _merged(matrix: NDArray[np.float64], starts: NDArray[np.int64], how: str) -> NDArray[np.float64]:
+    """Returns one row (n_channels,) for all rows from one of `starts` to the next, of the values that are there."""
+    known = ~np.isnan(matrix)
+    if how == "mean":
+        sums = np.add.reduceat(np.where(known, matrix, 0.0), starts)
+        counts = np.add.reduceat(known.astype(np.int64), starts)
+        merged = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+        merged[:, 0] = matrix[starts, 0]  # times
+        return merged
+    rows, none = np.arange(len(matrix))[:, None], len(matrix) if how == "first" else -1
+    pick = np.minimum if how == "first" else np.maximum
+    picked = pick.reduceat(np.where(known, rows, none), starts)
+    return np.where(picked == none, np.nan, np.take_along_axis(matrix, picked.clip(0, len(matrix) - 1), axis=0))
 
 
 def check_ids(column: pl.Series, source: str, first: int = 0) -> None:

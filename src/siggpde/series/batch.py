@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any
@@ -177,6 +178,7 @@ def collect(X: Any, name: str = "X") -> SeriesBatch:
 def collect_chunks(X: Any, name: str = "X", *, max_values: int | None) -> Iterator[SeriesBatch]:
     """Yields the batch of `collect` in chunks of at most `max_values` numbers (but at least one series), so that long
     series that are shortened afterwards, or a file larger than memory, are never in memory at once."""
+    refuse_frames_of_sktime(X, name)
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X) and np.ndim(X[0]) > 0:
         X = list(X)  # how numpy holds arrays of unequal lengths
     if isinstance(X, list | tuple):
@@ -208,6 +210,35 @@ def collect_chunks(X: Any, name: str = "X", *, max_values: int | None) -> Iterat
     for start in range(0, n, step):
         chunk = array[start : start + step].transpose(0, 2, 1)
         yield _batch(np.array(chunk, dtype=np.float64, order="C", copy=True), name, start)
+
+
+def refuse_frames_of_sktime(X: Any, name: str, series: str | None = None) -> None:
+    """Raises ValueError, with the call that reads it, for a frame of pandas whose cells hold whole series or whose rows
+    are points with an index of several levels, unless a column `series` tells series apart."""
+    pandas = sys.modules.get("pandas")  # whoever has a frame of pandas has imported it
+    if pandas is None or not isinstance(X, pandas.DataFrame) or (series is not None and series in X.columns):
+        return
+    what = how = ""
+    long, series, time = "long", "series", "time"
+    if X.index.nlevels > 1:
+        names = [f"level_{level}" if key is None else str(key) for level, key in enumerate(X.index.names)]
+        what, long, series, time = (
+            "rows are points, with series and time in the index",
+            f"{name}.reset_index()",
+            *names[-2:],
+        )
+    elif len(X) and any(isinstance(cell, pandas.Series | np.ndarray) for cell in X.iloc[0]):
+        what = "cells hold whole series"
+        how = (
+            f"long = pandas.concat({{i: pandas.DataFrame(dict(row)) for i, row in {name}.iterrows()}}, "
+            f"names=['{series}', '{time}']).reset_index(); "
+        )
+    if what:
+        raise ValueError(
+            f"{name} is a frame of pandas whose {what}, as sktime has them. Read it with {how}"
+            f"data = siggpde.io.from_frame({long}, series={series!r}, time={time!r}) and pass data.X, with "
+            "time_channel=0"
+        )
 
 
 def _items(X: Sequence[Any], name: str) -> list[np.ndarray]:
