@@ -30,6 +30,12 @@ class Dataset:
     lengths_train, lengths_test : array (n_cases,)
         Numbers of points.
     channel_names : tuple of str
+
+    Examples
+    --------
+    >>> data = load_pendigits()
+    >>> data.X_train.shape, data.channel_names, data.y_train[:3].tolist()
+    ((7494, 2, 8), ('x', 'y'), ['8', '2', '1'])
     """
 
     name: str
@@ -62,6 +68,11 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
     Returns
     -------
     Dataset
+
+    Examples
+    --------
+    >>> read_dataset(PACKAGE_DATA / "PenDigits.npz")
+    Dataset('PenDigits': 7494 train, 3498 test, 2 channels, length 8)
     """
     path = Path(path)
     with open_members(path) as members:
@@ -116,12 +127,10 @@ def find_dataset(name: str) -> Path:
     Parameters
     ----------
     name : str
-        The name of the data set.
 
     Returns
     -------
     Path
-        The file.
 
     Raises
     ------
@@ -196,6 +205,11 @@ def load_dataset(name: str, download: bool = True) -> Dataset:
         The data set is neither in a folder nor on the server; the message has the files and the address tried.
     ValueError
         A file of the cache differs from its recorded SHA-256.
+
+    Examples
+    --------
+    >>> load_dataset("PenDigits")
+    Dataset('PenDigits': 7494 train, 3498 test, 2 channels, length 8)
     """
     try:
         path = find_dataset(name)

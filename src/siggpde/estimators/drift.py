@@ -47,6 +47,12 @@ class Drift:
         missing values.
     n_reference, n_new : int
         Numbers of series that were compared.
+
+    Examples
+    --------
+    >>> values = np.random.default_rng(0).normal(size=(60, 1, 20))
+    >>> print(drift(values[:30], 10 * values[30:]).shifted.split(":")[0])
+    spread of channel 0
     """
 
     p_value: float

@@ -161,72 +161,19 @@ class SigGPRegressor(SeriesRegressor, BaseRegressor):
     views : "auto" or list
         Of "linear", "path", "kernel", "lifted", "windows", "spectrum" and pairs (name, transformer); see
         `SigGPClassifier`. "auto", alone or in the list, stands for all kinds.
-    members : int or "auto"
-        Largest number of Gaussian processes that are averaged, at most eight for "auto"; method="paper" has one.
-    n_features : int or "auto"
-        With method="paper" the number of words, 500 for "auto"; with method="views" a bound on the words of a view.
-    transforms : "auto", siggpde.series.PathOptions or dict
-        How series become paths; "auto" is several ways, each a view, or time and the channels with method="paper".
-    time_channel : int, optional
-        The channel of X that holds time stamps; views of windows and of the spectrum go by the order of points.
-    mask : bool
-        Whether each channel gets another one, which is 1 where the channel was observed and 0 in gaps.
-    max_points : int or None
-        Longer series are averaged down to so many points; None leaves them as they are.
-    spectrogram : siggpde.series.Spectrogram or dict, optional
-        For audio: every channel is replaced by its spectrogram.
-    channel_names : list of str, optional
-        Names of the channels of X, for explanations.
-    max_iter : int or "auto"
-        Iterations of each of the three phases of method="paper"; "auto" is 5000.
-    time_limit : float, optional
-        Seconds that `fit` takes at most, about: what there is no time for is left out.
-    random_state : int, RandomState or Generator, optional
-        Seed; None is 0, so that runs repeat.
-    n_jobs : int or None
-        Threads: -1 takes all cores, None torch's number.
-    verbose : int
-        0 is silent; 1 announces how long a long fit takes and shows progress.
-    device : str
-        Where to compute, such as "cuda"; "auto" is the device of X where it is a tensor, otherwise the CPU.
-    dtype : {"auto", "float64", "float32"}
-        Of method="paper"; "auto" is float32 for very many series only.
-    checkpoint, cache_dir : path, optional
-        With method="paper", folders for the state of a fit under way, and for signatures of these series.
-    resume : bool
-        Whether `fit` with method="paper" goes on from `checkpoint`.
-    keep_series : bool
-        Whether the fitted model may contain training series, the landmarks, which method="paper" never does. False
-        leaves out the views "kernel" and "lifted", and variances may be a little larger.
+    members, n_features, transforms, time_channel, mask, max_points, spectrogram, channel_names, max_iter, time_limit,
+    random_state, n_jobs, verbose, device, dtype, checkpoint, resume, cache_dir, keep_series
+        Those of `SigGPClassifier`.
 
     Attributes
     ----------
     target_shift_, target_scale_ : float
         Mean and standard deviation of the targets of `fit`, by which they are standardised; 0 and 1 for counts.
-    committee_ : siggpde.committee.committee.Committee
-        The fitted model, on standardised series.
-    preparation_ : siggpde.series.Preparation
-        How X becomes series without gaps.
-    n_channels_ : int
-    channel_names_ : tuple of str
-        "channel 0" and so on unless `channel_names` was given.
-    length_range_ : tuple of int
-        Points of the shortest and of the longest series of `fit` and `partial_fit`.
-    n_series_ : int
-        Series of `fit` and `partial_fit`.
-    n_groups_ : int or None
-    n_iter_ : int
-        1 for the closed form.
-    n_features_in_ : int
-        Columns of X, where it was a 2-D array.
-    tried_ : tuple of list
-        Name, leave-one-out loss and weight of every candidate of method="views".
     summary_ : dict
         Mean and standard deviation of the targets of `fit` and `partial_fit`.
-    fingerprint_ : str
-        Hash of the training data.
-    seconds_ : float
-        Time that `fit` took.
+    committee_, preparation_, n_channels_, channel_names_, length_range_, n_series_, n_groups_, n_iter_, n_features_in_,
+    tried_, fingerprint_, seconds_
+        Those of `SigGPClassifier`.
 
     See Also
     --------

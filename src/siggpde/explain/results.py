@@ -519,6 +519,12 @@ class PaperReading(_Result):
         With several latents those of each class, by label.
     all_words
         The number of words, without the constant.
+
+    Examples
+    --------
+    >>> reading = PaperReading([WordWeight("x–y", ("x", "y"), 0.8, 0.1, (0.8,))], {}, all_words=6)
+    >>> [word.name for word in reading.words]
+    ['x–y']
     """
 
     words: list[WordWeight]

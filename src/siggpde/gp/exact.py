@@ -97,6 +97,15 @@ class Exact:
         False leaves noise and amplitude as they are.
     max_tuned : int, default 8000
         At most so many series, drawn at random, decide noise and amplitude; all decide q(u).
+
+    Examples
+    --------
+    >>> from siggpde import OrthogonalSignatureFeatures, SignatureGP, SignatureKernel, fit, likelihoods
+    >>> model = SignatureGP(SignatureKernel(1), OrthogonalSignatureFeatures(1, 3), likelihoods.Gaussian())
+    >>> x, y = torch.tensor([[[0.0], [1.0]], [[0.0], [-1.0]]] * 5), torch.tensor([1, 0] * 5)
+    >>> history = fit(model, (x, y), Exact(), progress=False)
+    >>> model.predict(x[:2])[0].round(decimals=2)
+    tensor([1., 0.], dtype=torch.float64)
     """
 
     tune: bool = True

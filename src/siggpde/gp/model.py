@@ -39,6 +39,14 @@ class SparseGP(nn.Module, Generic[AnyKernel, AnyFeatures]):
         The covariance of q(u): a matrix for every latent function, one for all, or independent components.
     dtype : torch.dtype, default torch.float64
         That of features and q(u); k(X, X) and its difference to |s|² are always computed in float64.
+
+    Examples
+    --------
+    >>> from siggpde import LandmarkFeatures, SignatureKernel, likelihoods
+    >>> x = torch.tensor([[[0.0], [1.0]], [[0.0], [2.0]], [[0.0], [-1.0]]])
+    >>> model = SparseGP(SignatureKernel(1, static="rbf"), LandmarkFeatures(x[:2]), likelihoods.Softmax(3))
+    >>> model.predict(x).shape
+    torch.Size([3, 3])
     """
 
     features_type: ClassVar[type[InducingFeatures]] = InducingFeatures
@@ -181,12 +189,15 @@ class SignatureGP(SparseGP[SignatureKernel, OrthogonalSignatureFeatures]):
         The covariance function.
     features : OrthogonalSignatureFeatures
         Words, or directions of words, as inducing variables.
-    likelihood : Likelihood
-        p(y | f).
-    covariance : {"full", "shared", "diagonal"}, default "full"
-        The covariance of q(u): a matrix for every latent function, one for all, or independent components.
-    dtype : torch.dtype, default torch.float64
-        That of features and q(u).
+    likelihood, covariance, dtype
+        Those of `SparseGP`.
+
+    Examples
+    --------
+    >>> from siggpde.likelihoods import Gaussian
+    >>> model = SignatureGP(SignatureKernel(2), OrthogonalSignatureFeatures(2, count=7), Gaussian(noise=0.1))
+    >>> model.predict_f(torch.zeros(1, 5, 2))  # of the prior: 0 and k(X, X)
+    (tensor([[0.]], dtype=torch.float64), tensor([[1.]], dtype=torch.float64))
     """
 
     features_type = OrthogonalSignatureFeatures

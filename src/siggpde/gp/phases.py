@@ -84,6 +84,14 @@ class PaperSchedule:
         of the best before, and the last phase takes as many iterations as the first did. By default no phase does.
     cpu_budget : float, optional
         Seconds of CPU time, a third of them for each phase, after which it ends; by default it does not.
+
+    Examples
+    --------
+    >>> from siggpde import OrthogonalSignatureFeatures, SignatureGP, SignatureKernel, fit, likelihoods
+    >>> model = SignatureGP(SignatureKernel(1), OrthogonalSignatureFeatures(1, 3), likelihoods.Bernoulli())
+    >>> x, y = torch.tensor([[[0.0], [1.0]], [[0.0], [-1.0]]] * 5), torch.tensor([1, 0] * 5)
+    >>> fit(model, (x, y), PaperSchedule(iterations=4), progress=False).stopped
+    {'q': '4 iterations', 'hyperparameters': '4 iterations', 'all': '4 iterations'}
     """
 
     iterations: int = 5000
@@ -243,6 +251,14 @@ class NaturalGradients:
         Evaluations without improvement after which the hyperparameters are left.
     max_joint : int, default 60000
         Up to this many series q(u) takes steps on all of them; above, stochastic steps only.
+
+    Examples
+    --------
+    >>> from siggpde import OrthogonalSignatureFeatures, SignatureGP, SignatureKernel, fit, likelihoods
+    >>> model = SignatureGP(SignatureKernel(1), OrthogonalSignatureFeatures(1, 3), likelihoods.Bernoulli())
+    >>> x, y = torch.tensor([[[0.0], [1.0]], [[0.0], [-1.0]]] * 5), torch.tensor([1, 0] * 5)
+    >>> fit(model, (x, y), NaturalGradients(learn=False), progress=False).stopped
+    {'q': 'settled', 'all': 'settled'}
     """
 
     max_iter: int = 60

@@ -278,6 +278,11 @@ class History:
         The most tails of one projection that were negative within rounding.
     seed, schedule : int, str
         What the fit was given.
+
+    Examples
+    --------
+    >>> print(History([Record("q", 3, 0.2, elbo=-0.51)], {"q": 0.2}, {"q": "settled"}, schedule="NaturalGradients"))
+    NaturalGradients: q 0.2 s (settled); ELBO -0.5100 a series
     """
 
     records: list[Record] = field(default_factory=list)

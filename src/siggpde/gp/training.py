@@ -92,6 +92,16 @@ def fit(
     -------
     History
         ELBO, validation scores and hyperparameters over time, and why each phase ended.
+
+    Examples
+    --------
+    >>> from siggpde import NaturalGradients, OrthogonalSignatureFeatures, SignatureGP, SignatureKernel, likelihoods
+    >>> model = SignatureGP(SignatureKernel(1), OrthogonalSignatureFeatures(1, 3), likelihoods.Bernoulli())
+    >>> x, y = torch.tensor([[[0.0], [1.0]], [[0.0], [-1.0]]] * 5), torch.tensor([1, 0] * 5)
+    >>> print(fit(model, (x, y), NaturalGradients(learn=False), progress=False).stopped)
+    {'q': 'settled', 'all': 'settled'}
+    >>> model.predict(x[:2]).argmax(1)
+    tensor([1, 0])
     """
     schedule = NaturalGradients() if schedule is None else schedule
     if not isinstance(schedule, Schedule):

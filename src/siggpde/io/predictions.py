@@ -187,6 +187,15 @@ def predict_stream(
     -------
     int
         The number of series.
+
+    Examples
+    --------
+    >>> import tempfile, siggpde
+    >>> X = np.linspace(0, 1, 6) * np.array([1.0, -1.0] * 5)[:, None, None]
+    >>> classifier = siggpde.SigGPClassifier(members=1).fit(X, ["up", "down"] * 5)
+    >>> np.save(file := Path(tempfile.mkdtemp()) / "new.npy", X)
+    >>> predict_stream(classifier, file, file.with_suffix(".parquet"), progress=False)
+    10
     """
     output = Path(output)
     if output.suffix.lower() != ".parquet":

@@ -45,6 +45,14 @@ class SeriesStream:
         Name, size and time of change of the file, and the options it is read with.
     path : Path or None
         The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "series.npy"
+    >>> np.save(file, np.zeros((5, 2, 3)))
+    >>> stream(file).block(3, 5)
+    SeriesData('series': 2 series, 2 channels, length 3)
     """
 
     name: str

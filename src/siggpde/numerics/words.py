@@ -99,6 +99,11 @@ def count_up_to(channels: int, depth: int) -> int:
     -------
     int
         The number, the empty word included.
+
+    Examples
+    --------
+    >>> count_up_to(2, 3)
+    15
     """
     channels = _at_least(1, "channels", channels)
     depth = _at_least(0, "depth", depth)
@@ -131,7 +136,11 @@ def letter_counts(words: Iterable[Sequence[int]], channels: int) -> torch.Tensor
     Returns
     -------
     torch.Tensor (M, channels)
-        The counts.
+
+    Examples
+    --------
+    >>> letter_counts([(), (0,), (0, 1, 0)], channels=2).tolist()
+    [[0, 0], [1, 0], [2, 1]]
     """
     checked = check_words(words, channels)
     lengths = np.fromiter(map(len, checked), np.int64, len(checked))
@@ -231,6 +240,11 @@ def parents(words: Iterable[Sequence[int]]) -> torch.Tensor:
     -------
     torch.Tensor (M,)
         The positions, int64.
+
+    Examples
+    --------
+    >>> parents([(), (0,), (0, 1)])
+    tensor([-1,  0,  1])
     """
     listed = _as_words(words)
     position = {word: index for index, word in enumerate(listed)}

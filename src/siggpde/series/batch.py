@@ -38,6 +38,11 @@ class SeriesBatch:
         The number of the first series, where this is part of a larger set: error messages count from it.
     statistics
         (n, statistics), float64, of the series as they were handed in (`statistics_of`); None where not known.
+
+    Examples
+    --------
+    >>> SeriesBatch(torch.zeros(2, 3, 1), lengths=torch.tensor([3, 2])).inside().tolist()
+    [[True, True, True], [True, True, False]]
     """
 
     values: Tensor

@@ -40,6 +40,11 @@ class PathOptions:
         Every channel twice, one a step behind the other, which brings in quadratic variation.
     difference
         How many times the series is replaced by its changes from point to point, before all else.
+
+    Examples
+    --------
+    >>> PathOptions(lead_lag=True).channels(2)  # two of each, and time
+    5
     """
 
     time: bool = True
@@ -62,6 +67,11 @@ class PathOptions:
 
 class PathTransform:
     """Series to paths with `options`, standardised with the means and spreads that `fit` learned for each channel.
+
+    Parameters
+    ----------
+    options : PathOptions, optional
+        How a series becomes a path; `PathOptions()` by default.
 
     Examples
     --------

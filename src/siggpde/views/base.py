@@ -211,7 +211,16 @@ def rows_of(blocks: Iterable[Block], seen: SeriesBatch | None = None) -> dict[st
 
 
 class View(ABC):
-    """Settings of a way of looking at series."""
+    """Settings of a way of looking at series.
+
+    Examples
+    --------
+    >>> series = SeriesBatch(torch.arange(40.0).sin().double().reshape(5, 8, 1))
+    >>> from siggpde.views import PathView
+    >>> block, rows = PathView("path").fit(series[:4])
+    >>> block.rows(series)["path"].gram.shape
+    torch.Size([5, 4])
+    """
 
     kind: ClassVar[str]
 

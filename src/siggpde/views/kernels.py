@@ -49,6 +49,12 @@ class KernelView(View):
         The most points of a series; longer ones are averaged down.
     max_pivots : int, default 300
         The most landmarks; of more, so many are chosen that stand for all.
+
+    Examples
+    --------
+    >>> series = SeriesBatch(torch.arange(40.0).sin().double().reshape(5, 8, 1))
+    >>> KernelView("lifted", bandwidth=1.0).fit(series)[1]["lifted"].gram.shape
+    torch.Size([5, 5])
     """
 
     name: str

@@ -39,6 +39,12 @@ class PathView(View):
         The median length of paths, to which all are scaled.
     max_points : int, default 200
         The most points of a series; longer ones are averaged down.
+
+    Examples
+    --------
+    >>> series = SeriesBatch(torch.arange(40.0).sin().double().reshape(5, 8, 1))
+    >>> PathView("path", PathOptions(time=False), words=3).fit(series)[0].names(["x"])
+    [['1', 'x', 'x–x']]
     """
 
     name: str

@@ -28,6 +28,13 @@ class TransformerView(View):
     transformer : object with fit and transform
         `transform(X)` of series X (n, channels, length), a list of (channels, length_i) arrays where lengths are
         unequal, gives features (n, p).
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import FunctionTransformer
+    >>> view = TransformerView("mean", FunctionTransformer(lambda X: X.mean(axis=2)))
+    >>> view.fit(SeriesBatch(torch.tensor([[[1.0], [3.0]], [[2.0], [6.0]]])))[1]["mean"].gram.tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
     """
 
     name: str

@@ -26,6 +26,12 @@ class WindowsView(View):
         The windows and what is computed of them.
     bins : int or None, default None
         Frequencies of the log spectrum; None looks at the series themselves.
+
+    Examples
+    --------
+    >>> series = SeriesBatch(torch.arange(40.0).sin().double().reshape(5, 8, 1))
+    >>> list(WindowsView(WindowSettings(lifts=("x",))).fit(series)[1])
+    ['x1', 'x3']
     """
 
     settings: WindowSettings = field(default_factory=WindowSettings)
