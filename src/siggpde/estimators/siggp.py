@@ -161,9 +161,9 @@ class SigGPRegressor(SeriesRegressor, BaseRegressor):
     views : "auto" or list
         Of "linear", "path", "kernel", "lifted", "windows", "spectrum" and pairs (name, transformer); see
         `SigGPClassifier`. "auto", alone or in the list, stands for all kinds.
-    members, n_features, transforms, time_channel, mask, max_points, spectrogram, channel_names, max_iter, time_limit,
-    random_state, n_jobs, verbose, device, dtype, checkpoint, resume, cache_dir, keep_series
-        Those of `SigGPClassifier`.
+    members, n_features, transforms, time_channel, mask, max_points, spectrogram, channel_names, max_iter : optional
+    time_limit, random_state, n_jobs, verbose, device, dtype, checkpoint, resume, cache_dir, keep_series : optional
+        The parameters from `members` on are those of `SigGPClassifier`.
 
     Attributes
     ----------
@@ -171,9 +171,11 @@ class SigGPRegressor(SeriesRegressor, BaseRegressor):
         Mean and standard deviation of the targets of `fit`, by which they are standardised; 0 and 1 for counts.
     summary_ : dict
         Mean and standard deviation of the targets of `fit` and `partial_fit`.
-    committee_, preparation_, n_channels_, channel_names_, length_range_, n_series_, n_groups_, n_iter_, n_features_in_,
-    tried_, fingerprint_, seconds_
-        Those of `SigGPClassifier`.
+    committee_, preparation_ : Committee, Preparation
+    n_channels_, n_series_, n_groups_, n_iter_, n_features_in_ : int
+    channel_names_, length_range_, tried_ : tuple
+    fingerprint_, seconds_ : str, float
+        The attributes from `committee_` on are those of `SigGPClassifier`.
 
     See Also
     --------
