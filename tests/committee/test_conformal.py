@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from helpers.left_out_refits import means_without
-from helpers.view_data import generator, walks
+from helpers.view_data import generator, random_walks
 from siggpde.committee import conformal as module
 from siggpde.committee.committee import ViewCommittee
 from siggpde.committee.conformal import (
@@ -235,7 +235,7 @@ def targets_of(n: int, classes: int | None, weighted: bool = False, grouped: boo
 
 
 def fitted_jackknife(length: int, targets: Targets, settings: ViewSettings = QUICK) -> ViewCommittee:
-    return fitted(SeriesBatch(walks(len(targets), length, 2, 3)), targets, settings)
+    return fitted(SeriesBatch(random_walks(len(targets), length, 2, 3)), targets, settings)
 
 
 def closed_form(committee: ViewCommittee, new: SeriesBatch) -> Tensor:
@@ -250,7 +250,7 @@ def closed_form(committee: ViewCommittee, new: SeriesBatch) -> Tensor:
 @pytest.mark.parametrize("classes", [None, 2, 3])
 def test_without_a_series_is_a_refit_without_it(classes: int | None, weighted: bool, grouped: bool):
     committee = fitted_jackknife(8, targets_of(20, classes, weighted, grouped))
-    new = SeriesBatch(walks(6, 8, 2, 4))
+    new = SeriesBatch(random_walks(6, 8, 2, 4))
     slow = means_without(committee, new)
     torch.testing.assert_close(closed_form(committee, new), slow, rtol=1e-5, atol=1e-5)
     assert float((slow - committee.latents(new).mean[:, None]).abs().max()) > 1e-3  # a series makes a difference
@@ -258,21 +258,21 @@ def test_without_a_series_is_a_refit_without_it(classes: int | None, weighted: b
 
 def test_predictions_without_a_series_of_few_features_or_landmarks_and_in_pieces(monkeypatch: pytest.MonkeyPatch):
     """Directions in which kernels are 0 are in no root, but the left-out errors know them."""
-    committee, new = fitted_jackknife(3, targets_of(30, 2), FEW_FEATURES), SeriesBatch(walks(6, 3, 2, 4))
+    committee, new = fitted_jackknife(3, targets_of(30, 2), FEW_FEATURES), SeriesBatch(random_walks(6, 3, 2, 4))
     assert all(member.regression.root.shape[1] < 30 for member in committee.members)
     torch.testing.assert_close(closed_form(committee, new), means_without(committee, new), rtol=1e-5, atol=1e-5)
     # Asked for a training series, the prediction without it is its left-out one.
-    committee, batch = fitted_jackknife(8, targets_of(20, 3)), SeriesBatch(walks(20, 8, 2, 3))
+    committee, batch = fitted_jackknife(8, targets_of(20, 3)), SeriesBatch(random_walks(20, 8, 2, 3))
     values = committee.standard(batch).values.flatten(1)
     order = torch.cdist(committee.landmarks.values.flatten(1), values).argmin(1)
     own_scores = closed_form(committee, batch[order]).diagonal().T
     torch.testing.assert_close(own_scores, committee.left_out.mean, rtol=1e-5, atol=1e-5)
     committee = fitted_jackknife(8, targets_of(20, 3), ViewSettings(kinds=("linear",), max_landmarks=10))
-    jackknife, new = Jackknife(committee, committee.left_out), SeriesBatch(walks(7, 8, 2, 4))
+    jackknife, new = Jackknife(committee, committee.left_out), SeriesBatch(random_walks(7, 8, 2, 4))
     assert not jackknife.closed_form
     ((latents, means),) = jackknife.predict(new)
     assert torch.equal(latents.mean, committee.latents(new).mean) and torch.equal(means[:, 0], latents.mean)
-    committee, new = fitted_jackknife(8, targets_of(20, 3, grouped=True)), SeriesBatch(walks(7, 8, 2, 4))
+    committee, new = fitted_jackknife(8, targets_of(20, 3, grouped=True)), SeriesBatch(random_walks(7, 8, 2, 4))
     whole = closed_form(committee, new)
     monkeypatch.setattr(module, "_SERIES", 4)
     monkeypatch.setattr(module, "_NUMBERS", 2 * 20 * 3)

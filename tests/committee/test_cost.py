@@ -10,7 +10,7 @@ import torch
 
 from helpers import small_estimators
 from helpers.small_view_committees import small_views
-from helpers.view_data import standardised, walks
+from helpers.view_data import random_walks, standardised
 from siggpde import SigGPClassifier
 from siggpde.committee import cost
 from siggpde.committee.recipes import Recipe
@@ -89,7 +89,7 @@ def test_landmarks_become_fewer_with_series_windows_and_seconds(total: int, poin
 
 
 def test_costs_are_a_function_of_the_series_and_those_of_the_users_views_are_measured():
-    batch = standardised(SeriesBatch(walks(24, 30, 2)))
+    batch = standardised(SeriesBatch(random_walks(24, 30, 2)))
     once, again = ([view.fit(batch)[0] for view in small_views()] for _ in range(2))
     actual = cost.row_seconds(once, batch, {"extremes": 3.0})
     assert actual == cost.row_seconds(again, batch, {"extremes": 3.0, "P": 9.0})
@@ -160,13 +160,13 @@ def test_a_log_that_shows_it_has_it_instead_and_a_short_fit_says_nothing(capfd, 
     assert len(caplog.messages) == 1 and caplog.messages[0].startswith("about ")
     assert capfd.readouterr().err.count("about ") <= 1  # of the log's own handler at the most
     assert seconds(24, 10) < cost.WORTH_SAYING
-    SigGPClassifier(verbose=1).fit(small_estimators.walks(), np.arange(24) % 2)
+    SigGPClassifier(verbose=1).fit(small_estimators.random_walks(), np.arange(24) % 2)
     assert "about" not in capfd.readouterr().err
 
 
 @pytest.mark.slow
 def test_a_fit_of_many_series_says_how_long_it_takes_and_another_is_silent(capfd):
-    X, y = small_estimators.walks(1200, 1, 20), np.arange(1200) % 2
+    X, y = small_estimators.random_walks(1200, 1, 20), np.arange(1200) % 2
     assert seconds(1200, 20, 1) > cost.WORTH_SAYING
     SigGPClassifier(verbose=1).fit(X, y)
     said = capfd.readouterr().err

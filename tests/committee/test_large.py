@@ -9,7 +9,7 @@ import torch
 from helpers import rank_jobs
 from helpers.refusals import assert_refused
 from helpers.small_view_committees import Extremes, small_views
-from helpers.view_data import standardised, walks
+from helpers.view_data import random_walks, standardised
 from siggpde.committee.large import LargeFit, choose_landmarks, parallel_map
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.regression import Targets
@@ -30,7 +30,7 @@ def as_many_threads_as_before():
 
 
 def test_threads_change_no_bit():
-    batch = standardised(SeriesBatch(walks(2300, 20, 1)))
+    batch = standardised(SeriesBatch(random_walks(2300, 20, 1)))
     targets = Targets((batch.values[:, -1, 0] > batch.values[:, 0, 0]).long(), 2)
     blocks, rows = [], {}
     for view in small_views()[:-1]:
@@ -109,7 +109,7 @@ def test_chunks_have_the_threads_of_the_core_where_torch_has_one():
 @pytest.mark.parametrize(("n", "count", "landmarks", "tuned"), [(5, 5, 5, 0), (3, 9, 3, 0), (700, 699, 467, 233)])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_every_series_is_at_most_one_of_both(n: int, count: int, landmarks: int, tuned: int, seed: int):
-    actual = choose_landmarks(SeriesBatch(walks(n, 4, 1, 6)), count, seed, Shard(ALONE, n))
+    actual = choose_landmarks(SeriesBatch(random_walks(n, 4, 1, 6)), count, seed, Shard(ALONE, n))
     assert (len(actual.landmarks), len(actual.tuned)) == (landmarks, tuned)
     both = torch.cat([actual.landmarks, actual.tuned])
     assert len(both.unique()) == landmarks + tuned
@@ -117,15 +117,15 @@ def test_every_series_is_at_most_one_of_both(n: int, count: int, landmarks: int,
 
 
 def test_landmarks_of_many_series():
-    actual = choose_landmarks(SeriesBatch(walks(2000, 3, 1, 6)), 800, 0, Shard(ALONE, 2000))
+    actual = choose_landmarks(SeriesBatch(random_walks(2000, 3, 1, 6)), 800, 0, Shard(ALONE, 2000))
     assert (len(actual.landmarks), len(actual.tuned)) == (800, 1200)
-    x, turned = walks(1000, 4, 2, 6), torch.randperm(1000, generator=torch.Generator().manual_seed(3))
+    x, turned = random_walks(1000, 4, 2, 6), torch.randperm(1000, generator=torch.Generator().manual_seed(3))
     one = choose_landmarks(SeriesBatch(x), 300, 0, Shard(ALONE, 1000))
     other = choose_landmarks(SeriesBatch(x[turned]), 300, 0, Shard(ALONE, 1000))
     assert torch.equal(one.landmarks, turned[other.landmarks])
     assert torch.equal(one.tuned, turned[other.tuned])
     # Not from one end of the order by which they were sorted.
-    x = walks(300, 4, 1, 6)
+    x = random_walks(300, 4, 1, 6)
     x[:, :, 0] += torch.linspace(0, 1000, 300).double()[:, None]
     actual = choose_landmarks(SeriesBatch(x), 100, 0, Shard(ALONE, 300))
     assert 100 < float(actual.landmarks.double().mean()) < 200

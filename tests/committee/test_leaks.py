@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers.view_data import generator, standardised, walks
+from helpers.view_data import generator, random_walks, standardised
 from siggpde.committee import recipes as recipes_module
 from siggpde.committee import regression as module
 from siggpde.committee.recipes import Recipe
@@ -63,7 +63,7 @@ def little_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("name", VIEWS)
 def test_left_out_is_what_blocks_made_anew_predict(name: str, power: int):
-    batch = standardised(SeriesBatch(walks(24, 12, 2, 1)))
+    batch = standardised(SeriesBatch(random_walks(24, 12, 2, 1)))
     targets = coin(24, 2)
     left_out = closed_form(VIEWS[name], batch, targets, power)
     slow = made_anew(VIEWS[name], batch, targets, power)
@@ -75,7 +75,7 @@ def test_left_out_is_what_blocks_made_anew_predict(name: str, power: int):
 @pytest.mark.usefixtures("little_noise")
 @pytest.mark.parametrize("name", VIEWS)
 def test_labels_that_are_noise_are_not_foreseen(name: str):
-    batch = standardised(SeriesBatch(walks(40, 12, 2, 3)))
+    batch = standardised(SeriesBatch(random_walks(40, 12, 2, 3)))
     right = [accuracy(closed_form(VIEWS[name], batch, coin(40, seed)).mean, coin(40, seed)) for seed in range(12)]
     assert 0.35 < sum(right) / len(right) < 0.62
 
@@ -83,7 +83,7 @@ def test_labels_that_are_noise_are_not_foreseen(name: str):
 @pytest.mark.usefixtures("little_noise")
 def test_without_the_constant_they_would_be(monkeypatch: pytest.MonkeyPatch):
     """The trap: ones are a null vector of a centred kernel, and a left-out label is what the others lack to zero."""
-    batch = standardised(SeriesBatch(walks(40, 12, 2, 3)))
+    batch = standardised(SeriesBatch(random_walks(40, 12, 2, 3)))
     monkeypatch.setattr(recipes_module, "CONSTANT", 0.0)
     assert accuracy(closed_form(VIEWS["words"], batch, coin(40, 0)).mean, coin(40, 0)) > 0.95
 
@@ -91,14 +91,14 @@ def test_without_the_constant_they_would_be(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_score_of_noise_is_that_of_chance(name: str):
     """With the noise that is best: choosing it must not make noise look like signal."""
-    batch = standardised(SeriesBatch(walks(40, 12, 2, 4)))
+    batch = standardised(SeriesBatch(random_walks(40, 12, 2, 4)))
     scores = [closed_form(VIEWS[name], batch, coin(40, seed)).score for seed in range(6)]
     assert sum(scores) / len(scores) > 0.65  # log 2 is 0.693
 
 
 def test_words_of_degree_one_see_what_is_linear():
     """A check of the checks: labels that are there are found by both."""
-    batch = standardised(SeriesBatch(walks(24, 12, 1, 5)))
+    batch = standardised(SeriesBatch(random_walks(24, 12, 1, 5)))
     targets = Targets((batch.values[:, -1, 0] > batch.values[:, -1, 0].median()).long(), 2)
     view = replace(VIEWS["words"], degree=1)
     assert accuracy(closed_form(view, batch, targets).mean, targets) > 0.85

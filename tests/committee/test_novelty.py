@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.random_paths import few
-from helpers.view_data import generator, random_rows, walks
+from helpers.view_data import generator, random_rows, random_walks
 from siggpde.committee.committee import LeftOutRecord, ViewCommittee, ViewPrediction
 from siggpde.committee.fit import ViewSettings, fit_view_committee
 from siggpde.committee.novelty import Novelty, StatisticScores, _joined, joined_variances
@@ -22,7 +22,7 @@ from siggpde.views.base import Rows
 
 def committee_of(n: int = 40, groups: torch.Tensor | None = None) -> tuple[ViewCommittee, Preparation]:
     y = torch.arange(n) % 2
-    X = walks(n, 25, 2, 0).transpose(1, 2).numpy()
+    X = random_walks(n, 25, 2, 0).transpose(1, 2).numpy()
     X[y == 1, 0] += np.linspace(0, 9, 25)
     preparation = Preparation()
     batch = preparation.fit_transform(X)
@@ -36,7 +36,7 @@ COMMITTEE, PREPARATION = committee_of()
 
 
 def new_series(n: int = 6, seed: int = 1) -> np.ndarray:
-    return walks(n, 25, 2, seed).transpose(1, 2).numpy()
+    return random_walks(n, 25, 2, seed).transpose(1, 2).numpy()
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from helpers.random_paths import few
 from helpers.refusals import assert_refused
-from helpers.view_data import generator, ragged, walks
+from helpers.view_data import generator, ragged, random_walks
 from siggpde.committee import committee as module
 from siggpde.committee.committee import ViewCommittee, average_latents
 from siggpde.committee.fit import ViewSettings, fit_view_committee
@@ -63,7 +63,7 @@ def check(committee: ViewCommittee, batch: SeriesBatch, targets: Targets) -> Non
 @given(st.integers(6, 14), st.integers(1, 3), st.sampled_from([None, 2, 3]), st.integers(0, 999))
 @few
 def test_the_order_of_series_does_not_matter(n: int, channels: int, classes: int | None, seed: int):
-    batch, new = SeriesBatch(walks(n, 12, channels, seed)), SeriesBatch(walks(5, 12, channels, seed + 1))
+    batch, new = SeriesBatch(random_walks(n, 12, channels, seed)), SeriesBatch(random_walks(5, 12, channels, seed + 1))
     targets = numbers(batch) if classes is None else labels(batch, classes)
     order = torch.randperm(n, generator=generator(seed))
     one, other = fit(batch, targets), fit(batch[order], targets[order])
@@ -74,7 +74,7 @@ def test_the_order_of_series_does_not_matter(n: int, channels: int, classes: int
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_names_of_classes_do_not_matter(classes: int):
-    batch, new = SeriesBatch(walks(40, 12, 2, 1)), SeriesBatch(walks(6, 12, 2, 2))
+    batch, new = SeriesBatch(random_walks(40, 12, 2, 1)), SeriesBatch(random_walks(6, 12, 2, 2))
     targets, order = labels(batch, classes), torch.randperm(classes, generator=generator(3))
     one, other = fit(batch, targets), fit(batch, Targets(order.argsort()[targets.y], classes))
     torch.testing.assert_close(outputs(other, new), outputs(one, new)[:, order], rtol=0, atol=1e-5)
@@ -96,15 +96,15 @@ def test_predictions_do_not_depend_on_the_batch(kind: str, monkeypatch: pytest.M
 
 
 UNUSUAL: dict[str, tuple[Any, Any]] = {
-    "two series": (lambda: walks(2, 10, 1), [0, 1]),
-    "one point": (lambda: walks(3, 1, 1), [0, 1, 0]),
-    "two points": (lambda: walks(8, 2, 2), [0, 1] * 4),
-    "a class of one": (lambda: walks(12, 10, 1), [1] + [0] * 11),
-    "doubles": (lambda: walks(6, 10, 1).repeat(2, 1, 1), [0, 1] * 6),
-    "doubles that disagree": (lambda: walks(6, 10, 1).repeat_interleave(2, 0), [0, 1] * 6),
-    "many classes": (lambda: walks(12, 10, 1), [i % 8 for i in range(12)]),
-    "a class each": (lambda: walks(12, 10, 1), list(range(12))),
-    "one far away": (lambda: torch.cat([1e8 * walks(1, 10, 1), walks(11, 10, 1)]), [0, 1] * 6),
+    "two series": (lambda: random_walks(2, 10, 1), [0, 1]),
+    "one point": (lambda: random_walks(3, 1, 1), [0, 1, 0]),
+    "two points": (lambda: random_walks(8, 2, 2), [0, 1] * 4),
+    "a class of one": (lambda: random_walks(12, 10, 1), [1] + [0] * 11),
+    "doubles": (lambda: random_walks(6, 10, 1).repeat(2, 1, 1), [0, 1] * 6),
+    "doubles that disagree": (lambda: random_walks(6, 10, 1).repeat_interleave(2, 0), [0, 1] * 6),
+    "many classes": (lambda: random_walks(12, 10, 1), [i % 8 for i in range(12)]),
+    "a class each": (lambda: random_walks(12, 10, 1), list(range(12))),
+    "one far away": (lambda: torch.cat([1e8 * random_walks(1, 10, 1), random_walks(11, 10, 1)]), [0, 1] * 6),
     "constants": (lambda: torch.arange(8.0).double()[:, None, None].expand(8, 6, 2).clone(), [0, 1] * 4),
 }
 
@@ -122,38 +122,38 @@ def test_unusual_series(name: str, kind: str):
 
 
 def test_series_that_disagree_are_a_toss_and_constant_targets_are_known():
-    batch = SeriesBatch(walks(6, 10, 1).repeat_interleave(2, 0))
+    batch = SeriesBatch(random_walks(6, 10, 1).repeat_interleave(2, 0))
     chances = outputs(fit(batch, Targets(torch.arange(12) % 2, 2)), batch)
     torch.testing.assert_close(chances, torch.full((12, 2), 0.5).double(), rtol=0, atol=0.1)
-    batch = SeriesBatch(walks(12, 10, 1))
+    batch = SeriesBatch(random_walks(12, 10, 1))
     mean, variance = fit(batch, Targets(torch.zeros(12).double(), None)).mean_and_variance(batch)
     assert bool((mean.abs() < 1e-6).all()) and bool((variance < 1e-6).all())
 
 
 @pytest.mark.parametrize("kinds", [("path", "windows"), ("kernel",), ("lifted", "linear"), KINDS])
 def test_of_series_that_are_all_alike_only_their_targets_are_known(kinds: tuple[str, ...]):
-    batch, settings = SeriesBatch(walks(1, 20, 1).repeat(40, 1, 1)), replace(QUICK, kinds=kinds)
+    batch, settings = SeriesBatch(random_walks(1, 20, 1).repeat(40, 1, 1)), replace(QUICK, kinds=kinds)
     committee = fit(batch, Targets((torch.arange(40) % 4 == 0).long(), 2), settings)
-    for series in (batch, SeriesBatch(walks(40, 20, 1, 1))):
+    for series in (batch, SeriesBatch(random_walks(40, 20, 1, 1))):
         assert outputs(committee, series)[:, 1].numpy() == pytest.approx(np.full(40, 0.25), abs=0.07)
     mean, _ = fit(batch, Targets(torch.arange(40).double() / 40 - 0.2, None), settings).mean_and_variance(batch)
     assert mean.numpy() == pytest.approx(np.full(40, 0.2875), abs=0.02)
 
 
 def test_views_and_members_are_as_many_as_asked_and_some_at_least():
-    batch = SeriesBatch(walks(30, 20, 1, 9))
+    batch = SeriesBatch(random_walks(30, 20, 1, 9))
     for most in (1, 2):
         assert len(fit(batch, labels(batch), replace(QUICK, members=most)).members) <= most
     hurried = fit(batch, labels(batch), replace(QUICK, kinds=("path", "kernel"), time_limit=1e-9))
     assert len(hurried.blocks) == 1
     check(hurried, batch, labels(batch))
-    batch = SeriesBatch(walks(6, 8, 1))
+    batch = SeriesBatch(random_walks(6, 8, 1))
     with pytest.raises(ValueError, match="no view of such series"):
         fit(batch, Targets(torch.arange(6) % 2, 2), replace(QUICK, kinds=("spectrum",)))
 
 
 def test_weights_of_series_move_probabilities():
-    batch = SeriesBatch(walks(40, 10, 1, 4))
+    batch = SeriesBatch(random_walks(40, 10, 1, 4))
     y = (torch.rand(40, generator=generator(5)) < 0.2).long()
     weights = torch.where(y == 1, 4.0, 1.0).double()
     plain, weighed = (
@@ -168,7 +168,7 @@ def test_weights_of_series_move_probabilities():
 def test_landmarks_are_close_to_all_series(kind: str, monkeypatch: pytest.MonkeyPatch):
     """A third of the series as landmarks, of members that are compared on fewer still."""
     monkeypatch.setattr("siggpde.committee.fit.COMPARED", 60)
-    batch, new = SeriesBatch(walks(300, 12, 1, 6)), SeriesBatch(walks(200, 12, 1, 7))
+    batch, new = SeriesBatch(random_walks(300, 12, 1, 6)), SeriesBatch(random_walks(200, 12, 1, 7))
     targets, truth = (labels(batch), labels(new)) if kind == "classes" else (numbers(batch), numbers(new))
     settings = replace(QUICK, kinds=("linear", "path"))
     exact, sparse = fit(batch, targets, settings), fit(batch, targets, replace(settings, max_landmarks=100))
@@ -196,7 +196,7 @@ class Ends:
 
 
 def test_views_of_ones_own_are_members():
-    batch = SeriesBatch(walks(40, 10, 1, 8))
+    batch = SeriesBatch(random_walks(40, 10, 1, 8))
     own_views = (TransformerView("ends", Ends()),)
     committee = fit(batch, labels(batch), replace(QUICK, kinds=(), more_views=own_views))
     assert {member.recipe.name for member in committee.members} <= {"ends", "ends²"}
@@ -208,7 +208,7 @@ def test_views_of_ones_own_are_members():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_more_series_than_landmarks_can_be(kind: str):
-    batch, new = SeriesBatch(walks(1700, 16, 2, 10)), SeriesBatch(walks(400, 16, 2, 11))
+    batch, new = SeriesBatch(random_walks(1700, 16, 2, 10)), SeriesBatch(random_walks(400, 16, 2, 11))
     targets, truth = (labels(batch), labels(new)) if kind == "classes" else (numbers(batch), numbers(new))
     whole, few_landmarks = fit(batch, targets), fit(batch, targets, replace(QUICK, max_landmarks=50))
     assert len(whole.landmarks) == 1134  # two thirds: the others decide the noise

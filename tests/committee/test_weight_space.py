@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from helpers.refusals import assert_refused
-from helpers.small_estimators import rising, walks
+from helpers.small_estimators import random_walks, rising
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.committee.committee import ViewCommittee
 from siggpde.committee.weight_space import without_series
@@ -21,7 +21,7 @@ def committee(views: list[str], classes: int) -> tuple[ViewCommittee, SeriesBatc
         X, y = rising(60, classes, noise=3.0)
         fitted = SigGPClassifier(views=views, n_features=60).fit(X, y)
     else:
-        X = walks(60, 2, 20)
+        X = random_walks(60, 2, 20)
         fitted = SigGPRegressor(views=views, n_features=60).fit(X, X[:, 0, -1])
     actual = fitted.committee_
     assert isinstance(actual, ViewCommittee)

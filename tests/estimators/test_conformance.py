@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from helpers.processes import run
 from helpers.refusals import assert_refused
-from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
+from helpers.small_estimators import classifier, estimator, outputs, random_walks, regressor, rising
 from siggpde import SigGPClassifier, SigGPRegressor
 
 KINDS = ("classifier", "regressor")
@@ -130,7 +130,7 @@ def test_pickle_and_fitting_again(kind: str):
     X, y = rising()
     fitted = estimator(kind).fit(X, y)
     assert np.array_equal(outputs(pickle.loads(pickle.dumps(fitted)), X), outputs(fitted, X))
-    other = walks(10, channels=3, length=5)
+    other = random_walks(10, channels=3, length=5)
     again = fitted.fit(other, np.arange(10) % 2)
     assert again.n_channels_ == 3 and again.length_range_ == (5, 5) and again.n_series_ == 10
     assert np.array_equal(outputs(again, other), outputs(estimator(kind).fit(other, np.arange(10) % 2), other))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.refusals import assert_refused
-from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
+from helpers.small_estimators import classifier, estimator, outputs, random_walks, regressor, rising
 from siggpde.estimators.targets import as_classes
 from siggpde.series import PathOptions, Spectrogram
 
@@ -103,7 +103,7 @@ def test_lengths_and_gaps(kind: str):
     ragged = [series[:, : 5 + i % 8] for i, series in enumerate(X)]
     fitted = estimator(kind).fit(ragged, Y)
     assert fitted.length_range_ == (5, 12) and np.isfinite(outputs(fitted, ragged)).all()
-    assert np.isfinite(outputs(fitted, walks(3, 1, 40))).all()
+    assert np.isfinite(outputs(fitted, random_walks(3, 1, 40))).all()
     gappy = X.copy()
     gappy[:, :, 4] = np.nan
     filled = X.copy()

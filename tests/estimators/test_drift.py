@@ -12,7 +12,7 @@ from siggpde.estimators.drift import mmd, signature_gram
 from siggpde.series import Preparation
 
 
-def walks(n: int, seed: int, channels: int = 2, length: int = 24) -> np.ndarray:
+def random_walks(n: int, seed: int, channels: int = 2, length: int = 24) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(n, channels, length)).cumsum(axis=2)
 
 
@@ -29,7 +29,7 @@ def test_statistic_and_result_are_the_double_sum():
     x, y = (~new).nonzero()[:, 0].tolist(), new.nonzero()[:, 0].tolist()
     actual = mmd(gram, torch.stack([new, ~new]))
     assert actual.tolist() == pytest.approx([double_sum(gram, x, y)] * 2, rel=1e-12)
-    reference, new = walks(7, 0), walks(9, 1) + 1.0
+    reference, new = random_walks(7, 0), random_walks(9, 1) + 1.0
     batch = Preparation().fit_transform(np.concatenate([reference, new]))
     gram = signature_gram(type(batch)(batch.values, None, torch.arange(24.0).double().expand(16, 24)))
     x, y = [*range(7)], [*range(7, 16)]
@@ -39,7 +39,7 @@ def test_statistic_and_result_are_the_double_sum():
 
 
 def test_the_kernel_is_the_normalised_signature_kernel_of_positions_and_time():
-    batch = Preparation().fit_transform(walks(8, 0))
+    batch = Preparation().fit_transform(random_walks(8, 0))
     times = torch.arange(24.0).double().expand(8, 24)
     gram = signature_gram(type(batch)(batch.values, None, times))
     values = (batch.values - batch.values.mean((0, 1))) / batch.values.std((0, 1), correction=0)
@@ -53,7 +53,10 @@ def test_the_kernel_is_the_normalised_signature_kernel_of_positions_and_time():
 def test_series_of_one_source_have_uniform_p_values():
     """With 19 permutations p is one of 20 values, each of probability 1/20."""
     actual = np.array(
-        [drift(walks(6, 2 * s, 1, 8), walks(9, 2 * s + 1, 1, 8), permutations=19).p_value for s in range(150)]
+        [
+            drift(random_walks(6, 2 * s, 1, 8), random_walks(9, 2 * s + 1, 1, 8), permutations=19).p_value
+            for s in range(150)
+        ]
     )
     for level in (0.1, 0.25, 0.5, 0.75):
         error = math.sqrt(level * (1 - level) / len(actual))
@@ -78,13 +81,13 @@ def rougher(X: np.ndarray) -> np.ndarray:
     ids=["shifted", "scaled", "rougher", "shortened", "ragged", "trend"],
 )
 def test_what_changed_is_found(change: Any, shifted: str):
-    actual = drift(walks(40, 0), change(walks(40, 1)))
+    actual = drift(random_walks(40, 0), change(random_walks(40, 1)))
     assert actual.p_value < 0.02 and actual.statistic > 0
     assert actual.shifted.startswith(shifted)
 
 
 def test_a_shift_is_in_standard_deviations_of_the_named_channel():
-    reference, new = walks(40, 0), walks(40, 1)
+    reference, new = random_walks(40, 0), random_walks(40, 1)
     new[:, 1] += 30.0
     level = [walk[:, 1].mean(axis=1) for walk in (reference, new)]
     sd = math.sqrt((level[0].var() + level[1].var()) * 40 / 78)
@@ -93,7 +96,7 @@ def test_a_shift_is_in_standard_deviations_of_the_named_channel():
 
 
 def test_order_does_not_matter():
-    reference, new = walks(30, 0), walks(25, 1) + 0.5
+    reference, new = random_walks(30, 0), random_walks(25, 1) + 0.5
     actual = drift(reference, new, permutations=200)
     shuffled = drift(reference[::-1], new[np.random.default_rng(0).permutation(25)], permutations=200)
     assert (shuffled.p_value, shuffled.statistic) == (actual.p_value, actual.statistic)
@@ -107,7 +110,7 @@ def test_gaps_lengths_and_channels_without_a_value_are_taken():
     generator = np.random.default_rng(3)
     sets = []
     for seed in (0, 1):
-        X = walks(30, seed)
+        X = random_walks(30, seed)
         X[generator.random(X.shape) < 0.1] = np.nan
         X[:5, 1] = np.nan
         sets.append([x[:, : 15 + i % 10] for i, x in enumerate(X)])
@@ -119,7 +122,7 @@ def test_gaps_lengths_and_channels_without_a_value_are_taken():
 
 def test_time_stamps_and_lengths_count():
     times = np.broadcast_to(np.arange(24.0), (40, 24))
-    reference, new = (np.concatenate([t[:, None], walks(40, s)], axis=1) for s, t in ((0, times), (1, times)))
+    reference, new = (np.concatenate([t[:, None], random_walks(40, s)], axis=1) for s, t in ((0, times), (1, times)))
     names = ["hour", "x", "y"]
     assert drift(reference, new, time_channel=0, channel_names=names).p_value > 0.05
     new[:, 0] *= 5
@@ -139,9 +142,9 @@ def test_constant_series_do_not_differ(constant: float):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"X": walks(5, 0, channels=3)}, "X has 3 channels, but reference has 2; hand in the same channels"),
-        ({"reference": walks(1, 0)}, "reference has 1 series; a test of two sets needs two or more in each"),
-        ({"X": walks(1, 0)}, "X has 1 series"),
+        ({"X": random_walks(5, 0, channels=3)}, "X has 3 channels, but reference has 2; hand in the same channels"),
+        ({"reference": random_walks(1, 0)}, "reference has 1 series; a test of two sets needs two or more in each"),
+        ({"X": random_walks(1, 0)}, "X has 1 series"),
         ({"permutations": 0}, "permutations must be an integer of at least 1, got 0"),
         ({"max_series": 1}, "max_series must be an integer of at least 2, got 1"),
         ({"random_state": -1}, "random_state must be"),
@@ -151,4 +154,4 @@ def test_constant_series_do_not_differ(constant: float):
 )
 def test_mistakes_are_explained(arguments: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message):
-        drift(**{"reference": walks(5, 0), "X": walks(5, 1), **arguments})
+        drift(**{"reference": random_walks(5, 0), "X": random_walks(5, 1), **arguments})

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from helpers.refusals import assert_refused
-from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
+from helpers.small_estimators import classifier, estimator, outputs, random_walks, regressor, rising
 from siggpde.estimators import views_method
 
 KINDS = ("classifier", "regressor")
 X, Y = rising(16)
-WIDE = walks(16)
+WIDE = random_walks(16)
 
 
 def changed(place: tuple[Any, ...], value: float) -> np.ndarray:
@@ -192,7 +192,7 @@ def test_labels_that_fit_has_not_seen():
 def test_a_failed_fit_changes_nothing(kind: str, what: str, monkeypatch: pytest.MonkeyPatch):
     fitted = estimator(kind).fit(X, Y)
     before, facts = outputs(fitted, X), {k: v for k, v in vars(fitted).items() if k != "n_features"}
-    other, labels = walks(9, channels=3, length=5), np.array([1, 2, 3] * 3)
+    other, labels = random_walks(9, channels=3, length=5), np.array([1, 2, 3] * 3)
     match = "n_features must be" if what == "settings" else "no more"
 
     def fail(*_: Any, **__: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.small_estimators import classifier, estimator, regressor, rising, walks
+from helpers.small_estimators import classifier, estimator, random_walks, regressor, rising
 from siggpde.committee.update import Posterior
 
 CLASSIFIERS = ("auto", "least_squares", "softmax", "bernoulli", "robustmax")
@@ -28,7 +28,7 @@ def test_views_have_closed_forms_alone(likelihood: str):
 
 def noisy(n: int, seed: int, spread: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
     """Walks, and their last point with Gaussian noise."""
-    series = walks(n, 1, 8, seed)
+    series = random_walks(n, 1, 8, seed)
     return series, series[:, 0, -1] + spread * np.random.default_rng(seed + 1).normal(size=n)
 
 
@@ -85,10 +85,10 @@ def test_quantiles_that_are_none():
     wrong: list[Any] = [0.5, [], [0.0], [0.5, 1.0], [np.nan], "a"]
     for quantiles in wrong:
         with pytest.raises(ValueError, match="quantiles must be a list of numbers between 0 and 1, at least one, got"):
-            fitted.predict_quantiles(walks(2, 1, 8), quantiles)
+            fitted.predict_quantiles(random_walks(2, 1, 8), quantiles)
     for level in (0, 1, "a"):
         with pytest.raises(ValueError, match="level must be between 0 and 1, got"):
-            fitted.predict_interval(walks(2, 1, 8), level)
+            fitted.predict_interval(random_walks(2, 1, 8), level)
 
 
 @pytest.mark.parametrize("likelihood", CLASSIFIERS)

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 
 import siggpde
 from helpers.refusals import assert_refused
-from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
+from helpers.small_estimators import classifier, estimator, outputs, random_walks, regressor, rising
 from siggpde import SigGPClassifier
 from siggpde.committee.committee import ViewCommittee
 from siggpde.committee.fit import ViewSettings, fit_view_committee
@@ -137,8 +137,8 @@ def test_more_series_than_landmarks_are_left_out_by_groups():
     """Random walks, which have so many directions that a linear kernel tells every person from the others."""
     _, y, who = persons(24, 5)
     generator = np.random.default_rng(0)
-    X = walks(24, 1, 20).repeat(5, axis=0) + 0.02 * generator.normal(size=(120, 1, 20))
-    new = as_batch(walks(200, 1, 20, seed=9))
+    X = random_walks(24, 1, 20).repeat(5, axis=0) + 0.02 * generator.normal(size=(120, 1, 20))
+    new = as_batch(random_walks(200, 1, 20, seed=9))
     settings = ViewSettings(kinds=("linear",), members=1, max_landmarks=60)
     sure = {}
     for name, groups in (("alone", None), ("grouped", torch.from_numpy(who))):

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import siggpde
 from helpers.refusals import assert_refused
-from helpers.small_estimators import outputs, reloaded, rising, walks
+from helpers.small_estimators import outputs, random_walks, reloaded, rising
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.datasets import load_pendigits
 from siggpde.distributed.ranks import Ranks
@@ -92,17 +92,17 @@ _PRODUCTS = ("linalg_vector_norm",)  # a sum of squares
 
 
 class Factorisations(TorchDispatchMode):
-    """Within, `found` collects the names of the operations that invert, factorise or solve, of torch and numpy."""
+    """Within, `names` collects the names of the operations that invert, factorise or solve, of torch and numpy."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.names: list[str] = []
         self._patch = pytest.MonkeyPatch()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.name().removeprefix("aten::")
         if any(part in name for part in _NAMES) and not name.startswith(_PRODUCTS):
-            self.found.append(name)
+            self.names.append(name)
         return func(*args, **(kwargs or {}))
 
     def __enter__(self) -> Self:
@@ -117,7 +117,7 @@ class Factorisations(TorchDispatchMode):
 
     def _counted(self, name: str, real: Any) -> Any:
         def counted(*args: Any, **kwargs: Any) -> Any:
-            self.found.append(f"numpy.{name}")
+            self.names.append(f"numpy.{name}")
             return real(*args, **kwargs)
 
         return counted
@@ -146,7 +146,7 @@ def test_the_pde_is_solved_and_nothing_is_factorised(
         trained = dict(calls)
         mine.predict(X[:series])
         mine.log_likelihood(X, SIZES if kind == "numbers" else Y if kind == "three classes" else Y > 0)
-    assert operations.found == []
+    assert operations.names == []
     assert trained["gradient"] == 30, "one pass with the gradient in theta for every step of the second phase"
     assert trained["diagonal"] > 0 and calls["diagonal"] > trained["diagonal"], "for training, and for predictions"
 
@@ -155,12 +155,12 @@ def test_factorisations_are_noticed():
     """The test above can fail: the closed form of the other method factorises."""
     with Factorisations() as operations:
         SigGPClassifier(n_features=20, members=1, transforms={}).fit(X, Y)
-    assert any("cholesky" in name or "eigh" in name for name in operations.found)
+    assert any("cholesky" in name or "eigh" in name for name in operations.names)
     with Factorisations() as operations:
         torch.linalg.inv(torch.eye(3))
         torch.cholesky_inverse(torch.eye(3))
         np.linalg.solve(np.eye(2), np.ones(2))
-    assert len(operations.found) >= 3
+    assert len(operations.names) >= 3
 
 
 @pytest.mark.parametrize("kind", [RobustMax, Softmax, Bernoulli, Gaussian, StudentT, Poisson])
@@ -258,7 +258,7 @@ def test_gaps_unequal_lengths_and_long_rough_series():
 
 @pytest.mark.parametrize("length", [8, 1500])
 def test_scales_start_where_the_kernel_is_in_range(length: int):
-    rough = torch.from_numpy(walks(20, 3, length)).mT.contiguous()
+    rough = torch.from_numpy(random_walks(20, 3, length)).mT.contiguous()
     paths = SeriesBatch((rough - rough.mean(dim=(0, 1))) / rough.std(dim=(0, 1)) * (1 if length == 8 else 20))
     theta = starting_scales(paths, Shard(Ranks(), 20))
     largest = float(signature_kernel_diag(paths.values * theta, log=True).max())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from helpers.refusals import assert_refused
-from helpers.small_estimators import classifier, regressor, reloaded, rising, walks
+from helpers.small_estimators import classifier, random_walks, regressor, reloaded, rising
 
 NAMES = np.array(["flat", "up", "very steep"])
 
@@ -37,7 +37,7 @@ def test_sets_of_classes(fitted: Any, tmp_path: Path):
 
 
 def test_intervals_of_numbers(tmp_path: Path):
-    X = walks(120)
+    X = random_walks(120)
     y = 1000 + 50 * X[:, 0, -1] + 20 * np.random.default_rng(0).standard_t(3, size=120)
     model = regressor().fit(X[:60], y[:60])
     ends = model.predict_interval(X[60:], 0.8, method="conformal")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import siggpde
-from helpers.small_estimators import estimator, outputs, reloaded, rising, walks
+from helpers.small_estimators import estimator, outputs, random_walks, reloaded, rising
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.committee.committee import ViewCommittee
 from siggpde.io.predictions import _digest
@@ -18,7 +18,7 @@ from siggpde.views.kinds import SavedBlocks, block_from_state, block_state
 
 KINDS = ("classifier", "regressor")
 X, Y = rising(40, noise=3.0)
-WAVES = walks(40, 3, 40)
+WAVES = random_walks(40, 3, 40)
 TIMED = np.concatenate([np.random.default_rng(1).exponential(size=(40, 1, 12)).cumsum(axis=2), X], axis=1)
 DEFAULTS: dict[str, Any] = {"members": "auto", "transforms": "auto", "n_features": 60}
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from helpers.processes import run
 from helpers.random_paths import numbers_from
-from helpers.small_estimators import classifier, rising, walks
+from helpers.small_estimators import classifier, random_walks, rising
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.numerics.core import core, usual_threads
 
@@ -41,7 +41,7 @@ def test_few_series_are_fitted_and_predicted_without_the_pool_of_torch():
 
 @pytest.mark.parametrize("jobs", [2, -1])
 def test_threads_change_no_bit_of_a_default_fit(jobs):
-    X = walks(40, 2, 30)
+    X = random_walks(40, 2, 30)
     y = np.arange(40) % 3
     X[:, 0] += y[:, None]
     one, more = (SigGPClassifier(n_jobs=count).fit(X, y).predict_proba(X) for count in (1, jobs))

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.small_estimators import classifier, estimator, outputs, regressor, rising, walks
+from helpers.small_estimators import classifier, estimator, outputs, random_walks, regressor, rising
 
 KINDS = ("classifier", "regressor")
 X, Y = rising(16)
-WIDE = walks(16)
+WIDE = random_walks(16)
 
 LEGAL = {
     "one point": WIDE[:, :, :1],
@@ -87,5 +87,5 @@ def test_series_beyond_the_range_of_the_model_are_an_error(kind: str):
 
 def test_as_many_classes_as_series():
     with pytest.warns(UserWarning, match="number of unique classes"):
-        fitted = classifier().fit(walks(24), np.arange(24))
-    assert fitted.predict_proba(walks(3, seed=1)).shape == (3, 24)
+        fitted = classifier().fit(random_walks(24), np.arange(24))
+    assert fitted.predict_proba(random_walks(3, seed=1)).shape == (3, 24)

@@ -23,7 +23,7 @@ def estimator(kind: str, **settings: Any) -> Any:
     return classifier(**settings) if kind == "classifier" else regressor(**settings)
 
 
-def walks(n: int = 24, channels: int = 2, length: int = 10, seed: int = 0) -> np.ndarray:
+def random_walks(n: int = 24, channels: int = 2, length: int = 10, seed: int = 0) -> np.ndarray:
     """Random walks (n, channels, length)."""
     return np.random.default_rng(seed).normal(size=(n, channels, length)).cumsum(axis=2)
 
@@ -32,7 +32,7 @@ def rising(n: int = 24, classes: int = 2, seed: int = 0, noise: float = 1.0) -> 
     """Walks of one channel that rise by a class's own slope, and the classes 0, 1, .. in turn."""
     labels = np.arange(n) % classes
     slopes = np.linspace(-1, 1, classes)[labels]
-    return slopes[:, None, None] * np.arange(12) + noise * walks(n, 1, 12, seed), labels
+    return slopes[:, None, None] * np.arange(12) + noise * random_walks(n, 1, 12, seed), labels
 
 
 def outputs(fitted: Any, X: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ from siggpde.views.base import Rows, Standard
 from siggpde.views.window_features import WindowSettings
 
 
-def walks(n: int, length: int, channels: int, seed: int = 0) -> Tensor:
+def random_walks(n: int, length: int, channels: int, seed: int = 0) -> Tensor:
     """Random walks (n, length, channels) in float64."""
     return torch.randn(n, length, channels, generator=generator(seed), dtype=torch.float64).cumsum(1)
 
@@ -25,21 +25,21 @@ def standardised(batch: SeriesBatch) -> SeriesBatch:
 
 def ragged(n: int = 9, length: int = 20, channels: int = 2) -> SeriesBatch:
     """Among them series of one, two and three points; NaN where they have ended."""
-    values = walks(n, length, channels, 1)
+    values = random_walks(n, length, channels, 1)
     lengths = torch.tensor([length, 1, 2, 3, length, 11, 5, 17, 9])[:n]
     values[torch.arange(length) >= lengths[:, None]] = torch.nan
     return SeriesBatch(values, lengths)
 
 
 def _one_large() -> Tensor:
-    values = walks(9, 20, 1, 2)
+    values = random_walks(9, 20, 1, 2)
     values[0] *= 1e6
     values[1] *= 100.0
     return values
 
 
 def _constants() -> Tensor:
-    values = walks(9, 20, 2, 3)
+    values = random_walks(9, 20, 2, 3)
     values[:, :, 1] = 3.0
     values[0] = 0.0
     return values
@@ -49,17 +49,17 @@ def batches() -> dict[str, SeriesBatch]:
     """Standardised, as views see them."""
     times = torch.rand(9, 20, generator=generator(4), dtype=torch.float64).cumsum(1)
     series = {
-        "plain": SeriesBatch(walks(9, 20, 2)),
+        "plain": SeriesBatch(random_walks(9, 20, 2)),
         "ragged": ragged(),
         "one large": SeriesBatch(_one_large()),
         "constants": SeriesBatch(_constants()),
-        "times": SeriesBatch(walks(9, 20, 2, 5), None, times),
-        "one point": SeriesBatch(walks(9, 1, 2, 6)),
-        "two points": SeriesBatch(walks(9, 2, 1, 7)),
-        "long": SeriesBatch(walks(9, 300, 1, 8)),
-        "many channels": SeriesBatch(walks(9, 30, 12, 9)),
-        "alone": SeriesBatch(walks(1, 20, 2, 10)),
-        "identical": SeriesBatch(walks(1, 20, 2, 11).repeat(9, 1, 1)),
+        "times": SeriesBatch(random_walks(9, 20, 2, 5), None, times),
+        "one point": SeriesBatch(random_walks(9, 1, 2, 6)),
+        "two points": SeriesBatch(random_walks(9, 2, 1, 7)),
+        "long": SeriesBatch(random_walks(9, 300, 1, 8)),
+        "many channels": SeriesBatch(random_walks(9, 30, 12, 9)),
+        "alone": SeriesBatch(random_walks(1, 20, 2, 10)),
+        "identical": SeriesBatch(random_walks(1, 20, 2, 11).repeat(9, 1, 1)),
     }
     return {name: standardised(batch) for name, batch in series.items()}
 

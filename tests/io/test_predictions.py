@@ -17,7 +17,7 @@ import pytest
 
 import siggpde
 from helpers.refusals import assert_refused
-from helpers.small_estimators import classifier, estimator, regressor, rising, walks
+from helpers.small_estimators import classifier, estimator, random_walks, regressor, rising
 from siggpde import predict_stream
 from siggpde.committee.novelty import NoveltyWarning
 from siggpde.io import SeriesData, read, stream
@@ -117,7 +117,7 @@ def walker() -> Any:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    np.save(tmp_path / "new.npy", walks(N, 1, 12, seed=5).astype(np.float32))
+    np.save(tmp_path / "new.npy", random_walks(N, 1, 12, seed=5).astype(np.float32))
     return tmp_path / "new.npy"
 
 
@@ -140,7 +140,7 @@ def test_series_of_unequal_lengths(fitted: Any, tmp_path: Path):
     """Long form: rows of a series may lie in two row groups, and their lengths differ from block to block."""
     lengths = np.random.default_rng(0).integers(2, 12, size=N)
     lengths[:BLOCK] = 6
-    X = walks(N, 1, 12, seed=6)
+    X = random_walks(N, 1, 12, seed=6)
     ids = [f"s{number}" for number in range(N)]
     x = np.concatenate([one[0, :length] for one, length in zip(X, lengths, strict=True)])
     table = pl.DataFrame({"who": np.repeat(ids, lengths), "x": x})
@@ -217,7 +217,7 @@ def test_other_blocks_are_not_mixed_in(walker: Any, source: Path, change: str, m
     if change == "model":
         walker = estimator("classifier").fit(*rising(40, seed=9))
     elif change == "file":
-        np.save(source, walks(N + 1, 1, 12))
+        np.save(source, random_walks(N + 1, 1, 12))
     elif change == "facts":
         (BlockFolder.of(output).folder / "facts.json").write_text("{")
     else:

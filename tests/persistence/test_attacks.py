@@ -19,7 +19,7 @@ import siggpde
 from helpers.model_folders import data_file, reseal
 from helpers.model_mutations import mutated, outcome, replace_data
 from helpers.refusals import assert_refused
-from helpers.small_estimators import classifier, regressor, rising, walks
+from helpers.small_estimators import classifier, random_walks, regressor, rising
 from siggpde.persistence import ModelFileError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -134,7 +134,7 @@ def test_words_without_end_are_refused_before_they_are_made(lengths: list[int], 
 
 def test_too_many_words_are_counted_before_they_are_made(tmp_path: Path):
     """Paths of nine channels (time, and lead and lag of four): of ten letters there are billions of words."""
-    WORDS.fit(walks(8, 4, 10), np.arange(8) % 2).save(tmp_path / "m")
+    WORDS.fit(random_walks(8, 4, 10), np.arange(8) % 2).save(tmp_path / "m")
     change(tmp_path / "m", "committee.blocks.0.state.view.words", 10**12)
     with pytest.raises(ModelFileError, match=r"has 3922632451 words of paths, of which 1000000 are the most"):
         siggpde.load(tmp_path / "m")
@@ -191,7 +191,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "spectrogram": lambda: classifier(spectrogram={"nfft": 4, "overlap": 2}, **SEVERAL).fit(X, Y),
     "no series": lambda: regressor(keep_series=False, **{**SEVERAL, "n_features": 90}).fit(WAVES, WAVES[:, 0, -1]),
 }
-WAVES = walks(24, 2, 30)
+WAVES = random_walks(24, 2, 30)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import torch
 from matplotlib.colors import to_rgb
 
 from helpers.refusals import assert_refused
-from helpers.small_estimators import classifier, regressor, walks
+from helpers.small_estimators import classifier, random_walks, regressor
 from siggpde.plots import plot_explanation, plot_series
 from siggpde.plots.style import AGAINST, FOR
 from siggpde.series import SeriesBatch, Spectrogram
@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_refused(changes, message):
 
 
 NAMES = ["x", "y"]
-X = walks(24)
+X = random_walks(24)
 Y = np.where(X[:, 0, -1] > 0, "up", "down")
 
 

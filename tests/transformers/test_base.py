@@ -16,7 +16,7 @@ from torch import Tensor
 
 from helpers.processes import run
 from helpers.refusals import assert_refused
-from helpers.small_estimators import walks
+from helpers.small_estimators import random_walks
 from siggpde import SignatureTransformer, WindowSignatureTransformer
 from siggpde.numerics.core import usual_threads
 from siggpde.series import SeriesBatch
@@ -47,7 +47,7 @@ class Means(SeriesTransformer, TransformerBase):
 
 
 def test_series_in_every_layout_and_type():
-    X = walks(5, 2, 7)
+    X = random_walks(5, 2, 7)
     table = Means().fit_transform(X)
     np.testing.assert_allclose(table, X.mean(axis=2))
     ragged = [series[:, : 3 + i] for i, series in enumerate(X)]
@@ -62,7 +62,7 @@ def test_series_in_every_layout_and_type():
     filled = np.where(np.isnan(gap), 2.0, gap)
     np.testing.assert_allclose(fitted.transform(gap), filled.mean(axis=2))
     np.testing.assert_allclose(Means().fit_transform(X[:, 0]), X[:, :1].mean(axis=2))
-    X = walks(4, 2, 6)
+    X = random_walks(4, 2, 6)
     assert Means().fit_transform(X).dtype == np.float64
     assert Means().fit_transform(X.astype(np.float32)).dtype == np.float32
     assert Means().fit_transform(list(X.astype(np.float32))).dtype == np.float32
@@ -73,7 +73,7 @@ def test_series_in_every_layout_and_type():
 
 
 def test_names_and_tables_of_pandas():
-    X = walks(4, 2, 6)
+    X = random_walks(4, 2, 6)
     fitted = Means(channel_names=["level", "flow"]).fit(X)
     assert list(fitted.get_feature_names_out()) == ["mean of level", "mean of flow"]
     assert list(fitted.get_feature_names_out(["a", "b"])) == ["mean of a", "mean of b"]
@@ -87,7 +87,7 @@ def test_names_and_tables_of_pandas():
 
 
 def test_fitted_or_not_and_a_fit_that_fails():
-    X, fresh = walks(4, 2, 6), Means()
+    X, fresh = random_walks(4, 2, 6), Means()
     for call in (lambda: fresh.transform(X), fresh.get_feature_names_out):
         assert_refused("has not been fitted yet; call fit first", call, error=NotFittedError)
     assert fresh.fit(X) is fresh and fresh.n_channels_ == 2
@@ -96,22 +96,22 @@ def test_fitted_or_not_and_a_fit_that_fails():
         copied.transform(X)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(fresh)).transform(X), fresh.transform(X))
     assert make_pipeline(Means(), StandardScaler()).fit_transform(X).shape == (4, 2)
-    X = walks(4, 2, 6)
+    X = random_walks(4, 2, 6)
     fitted = Means().fit(X)
     before = fitted.transform(X)
-    assert_refused("power must be at least 1", fitted.set_params(power=0).fit, walks(4, 3, 9))
+    assert_refused("power must be at least 1", fitted.set_params(power=0).fit, random_walks(4, 3, 9))
     assert fitted.n_channels_ == 2
     np.testing.assert_array_equal(fitted.set_params(power=1).transform(X), before)
 
 
 def test_errors_name_the_setting_and_threads_are_put_back():
-    X = walks(4, 2, 6)
+    X = random_walks(4, 2, 6)
     assert_refused("dtype must be 'auto', 'float32' or 'float64', got 'half'", Means(dtype="half").fit, X)
     assert_refused("channel_names has 1 names, but the series have 2", Means(channel_names=["a"]).fit, X)
     assert_refused("n_jobs must be None", Means(n_jobs=0).fit, X)
-    assert_refused("3 channels, but those of fit had 2", Means().fit(X).transform, walks(4, 3, 6))
+    assert_refused("3 channels, but those of fit had 2", Means().fit(X).transform, random_walks(4, 3, 6))
     before = torch.get_num_threads()
-    assert Means(n_jobs=2).fit(walks(4, 2, 6)).threads_ == (2, 1)  # pyright: ignore[reportAttributeAccessIssue]
+    assert Means(n_jobs=2).fit(random_walks(4, 2, 6)).threads_ == (2, 1)  # pyright: ignore[reportAttributeAccessIssue]
     assert torch.get_num_threads() == before
 
 
@@ -173,7 +173,7 @@ def test_parameters_and_x_are_kept_as_they_are():
     wrong: dict[str, Any] = {"depth": -1, "window": object(), "dtype": 3}
     stored = SignatureTransformer(**wrong)
     assert all(getattr(stored, name) is value for name, value in wrong.items())
-    X = walks(5, 2, 9)
+    X = random_walks(5, 2, 9)
     X[1, 0, 3] = np.nan
     before, mine = X.copy(), SignatureTransformer(words=[(0,), (1, 2)])
     parameters = dict(mine.get_params())

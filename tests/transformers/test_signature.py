@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from helpers.random_paths import few, modest
 from helpers.refusals import assert_refused
-from helpers.small_estimators import rising, walks
+from helpers.small_estimators import random_walks, rising
 from helpers.word_polynomials import exponential, lie_series, multiply
 from siggpde import SignatureTransformer, logsignature, signature
 from siggpde.numerics.words import words_up_to
@@ -38,7 +38,7 @@ def points(X: np.ndarray) -> torch.Tensor:
 
 
 def test_without_options_it_is_the_signature():
-    X = walks(6, 3, 9)
+    X = random_walks(6, 3, 9)
     table = SignatureTransformer(depth=4, **PLAIN).fit_transform(X)
     np.testing.assert_allclose(table, signature(points(X), 4)[:, 1:].numpy(), rtol=1e-12)
     log = SignatureTransformer(depth=4, logsignature=True, **PLAIN).fit_transform(X)
@@ -50,7 +50,7 @@ def test_without_options_it_is_the_signature():
 
 
 def test_time_base_point_and_standardisation():
-    X = walks(6, 2, 9) * [[[1.0], [100.0]]] + 5
+    X = random_walks(6, 2, 9) * [[[1.0], [100.0]]] + 5
     standard = (X - X.mean(axis=(0, 2), keepdims=True)) / X.std(axis=(0, 2), keepdims=True)
     path = np.concatenate([np.zeros((6, 2, 1)), standard], axis=2)
     time = np.broadcast_to(np.linspace(0, 12**0.5, 10), (6, 1, 10))
@@ -62,7 +62,7 @@ def test_time_base_point_and_standardisation():
 
 
 def test_names_say_what_a_feature_is():
-    X = walks(6, 2, 9)
+    X = random_walks(6, 2, 9)
     change = X[:, :, -1] - X[:, :, 0]
     transformer = SignatureTransformer(depth=2, channel_names=["level", "flow"], **PLAIN).fit(X)
     table = dict(zip(transformer.get_feature_names_out(), transformer.transform(X).T, strict=True))
@@ -73,7 +73,7 @@ def test_names_say_what_a_feature_is():
     log = SignatureTransformer(depth=2, channel_names=["level", "flow"], logsignature=True, **PLAIN).fit(X)
     area = dict(zip(log.get_feature_names_out(), log.transform(X).T, strict=True))["[level, flow]"]
     np.testing.assert_allclose(area, (table["level–flow"] - table["flow–level"]) / 2, atol=1e-12)
-    X = walks(6, 1, 9)
+    X = random_walks(6, 1, 9)
     names = SignatureTransformer(depth=1, lead_lag=True, append="arc", channel_names=["level"]).fit(X)
     assert list(names.get_feature_names_out()) == [
         "time", "level", "path length", "level before", "path length before"
@@ -85,7 +85,7 @@ def test_names_say_what_a_feature_is():
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("log", [False, True])
 def test_every_column_has_a_name_of_its_own(window, log: bool):
-    X = walks(5, 2, 17)
+    X = random_walks(5, 2, 17)
     transformer = SignatureTransformer(depth=3, logsignature=log, **window).fit(X)
     names = transformer.get_feature_names_out()
     assert names.shape == transformer.transform(X).shape[1:] and len(set(names)) == len(names)
@@ -93,7 +93,7 @@ def test_every_column_has_a_name_of_its_own(window, log: bool):
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_a_window_is_a_series_of_its_own_and_a_series_is_transformed_alone(window):
-    X = walks(5, 2, 17)
+    X = random_walks(5, 2, 17)
     ragged = [series[:, : 8 + 2 * i] for i, series in enumerate(X)]
     for given_series in (list(X), ragged):
         transformer = SignatureTransformer(depth=2, **window).fit(given_series)
@@ -104,7 +104,7 @@ def test_a_window_is_a_series_of_its_own_and_a_series_is_transformed_alone(windo
                 first, last = (int(end) for end in interval.points(torch.tensor(series.shape[1])))
                 expected = whole.transform([series[:, first : last + 1]])[0]
                 np.testing.assert_allclose(table[i, k], expected, rtol=1e-10, atol=1e-12)
-    X = [series[:, : 9 + i] for i, series in enumerate(walks(7, 2, 17))]
+    X = [series[:, : 9 + i] for i, series in enumerate(random_walks(7, 2, 17))]
     for log in (False, True):
         transformer = SignatureTransformer(depth=3, logsignature=log, lead_lag=True, **window).fit(X)
         table = transformer.transform(X)
@@ -115,14 +115,14 @@ def test_a_window_is_a_series_of_its_own_and_a_series_is_transformed_alone(windo
 
 
 def test_halves_multiply_to_the_whole_which_is_the_last_expanding_window():
-    X, words = walks(4, 2, 9), words_up_to(2, 3)
+    X, words = random_walks(4, 2, 9), words_up_to(2, 3)
     transformer = SignatureTransformer(depth=3, window="dyadic", window_depth=1, **PLAIN)
     table = transformer.fit_transform(X).reshape(4, 3, -1)
     for whole, left, right in table:
         a, b = ({(): 1.0, **dict(zip(words[1:], half, strict=True))} for half in (left, right))
         product = multiply(a, b, 3)
         np.testing.assert_allclose(whole, [product[word] for word in words[1:]], rtol=1e-9, atol=1e-12)
-    X = walks(4, 2, 11)
+    X = random_walks(4, 2, 11)
     table = SignatureTransformer(depth=3, window="expanding").fit_transform(X)
     whole = SignatureTransformer(depth=3).fit_transform(X)
     np.testing.assert_allclose(table[:, -whole.shape[1] :], whole, rtol=1e-12)
@@ -131,7 +131,7 @@ def test_halves_multiply_to_the_whole_which_is_the_last_expanding_window():
 @few
 @given(st.integers(0, 99), st.sampled_from(WINDOWS))
 def test_the_logarithm_holds_the_same_information(seed: int, window):
-    X = walks(1, 2, 17, seed=seed) / 4
+    X = random_walks(1, 2, 17, seed=seed) / 4
     log = SignatureTransformer(depth=3, logsignature=True, **window).fit(X)
     plain = SignatureTransformer(depth=3, **window).fit(X)
     for part, expected in zip(
@@ -144,7 +144,7 @@ def test_the_logarithm_holds_the_same_information(seed: int, window):
 
 
 def test_single_precision_settings_changed_after_fit_and_chunks(monkeypatch: pytest.MonkeyPatch):
-    X = walks(7, 2, 17)
+    X = random_walks(7, 2, 17)
     transformer = SignatureTransformer(depth=3, logsignature=True).fit(X)
     table, single = transformer.transform(X), transformer.transform(X.astype(np.float32))
     assert table.dtype == np.float64 and single.dtype == np.float32
@@ -155,7 +155,7 @@ def test_single_precision_settings_changed_after_fit_and_chunks(monkeypatch: pyt
     np.testing.assert_array_equal(transformer.transform(X), table)
     assert list(transformer.get_feature_names_out()) == names
     assert transformer.fit_transform(X).shape != table.shape
-    X = walks(23, 2, 17)
+    X = random_walks(23, 2, 17)
     transformer = SignatureTransformer(window="dyadic").fit(X)
     table = transformer.transform(X)
     monkeypatch.setattr("siggpde.transformers.signature._CHUNK_VALUES", 5 * 34)
@@ -163,7 +163,7 @@ def test_single_precision_settings_changed_after_fit_and_chunks(monkeypatch: pyt
 
 
 def test_time_stamps_and_gaps():
-    X = walks(6, 2, 9)
+    X = random_walks(6, 2, 9)
     stamped = np.concatenate([np.broadcast_to(np.arange(9.0) * 3 + 7, (6, 1, 9)), X], axis=1)
     transformer = SignatureTransformer(time_channel=0, channel_names=["day", "level", "flow"], depth=2).fit(stamped)
     plain = SignatureTransformer(depth=2).fit(X)
@@ -206,12 +206,12 @@ def test_a_pipeline_that_learns():
     ],
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any], message: str):
-    assert_refused(message, SignatureTransformer(**settings).fit, walks(5, 2, 17))
+    assert_refused(message, SignatureTransformer(**settings).fit, random_walks(5, 2, 17))
 
 
 def test_windows_too_short_for_differences():
-    transformer = SignatureTransformer(window="dyadic", difference=2).fit(walks(5, 2, 17))
-    short = [walks(1, 2, 17)[0], walks(1, 2, 6)[0]]
+    transformer = SignatureTransformer(window="dyadic", difference=2).fit(random_walks(5, 2, 17))
+    short = [random_walks(1, 2, 17)[0], random_walks(1, 2, 6)[0]]
     with pytest.raises(ValueError, match=r"the window 0–25 % of series 1 has 2 points, too few to take differences 2"):
         transformer.transform(short)
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from helpers.refusals import assert_refused
-from helpers.small_estimators import walks
+from helpers.small_estimators import random_walks
 from siggpde import WindowSignatureTransformer
 from siggpde.datasets import find_dataset
 from siggpde.numerics.core import core
@@ -24,7 +24,7 @@ SMALL: dict[str, Any] = {"lifts": ("x", "dx"), "max_dilations": 2, "max_windows"
 
 
 def test_the_table_is_that_of_window_features():
-    X = walks(8, 2, 40)
+    X = random_walks(8, 2, 40)
     transformer = WindowSignatureTransformer(**SMALL)
     table = transformer.fit_transform(X)
     assert isinstance(transformer.features_, WindowFeatures) and table.dtype == np.float32
@@ -36,7 +36,7 @@ def test_the_table_is_that_of_window_features():
 
 
 def test_series_of_unequal_lengths_and_other_company():
-    X = walks(9, 3, 50)
+    X = random_walks(9, 3, 50)
     ragged = [series[:, : 50 - 5 * i] for i, series in enumerate(X)]
     transformer = WindowSignatureTransformer(**SMALL).fit(ragged)
     table = transformer.transform(ragged)
@@ -49,7 +49,7 @@ def test_series_of_unequal_lengths_and_other_company():
 
 
 def test_dtypes_threads_and_seeds():
-    X = walks(20, 6, 60)
+    X = random_walks(20, 6, 60)
     one = WindowSignatureTransformer(**SMALL).fit_transform(X)
     np.testing.assert_array_equal(WindowSignatureTransformer(**SMALL, n_jobs=2).fit_transform(X), one)
     exact = WindowSignatureTransformer(**SMALL, dtype="float64").fit_transform(X)
@@ -70,7 +70,7 @@ def test_frequencies_are_told_apart():
 
 
 def test_errors_name_the_setting():
-    X = walks(4, 2, 20)
+    X = random_walks(4, 2, 20)
     wrong: dict[str, dict[str, Any]] = {
         "lifts must be a list of some of x, dx, cum, zn, got 'x'": {"lifts": "x"},
         "lifts must be some of": {"lifts": ["y"]},

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers.random_paths import few
-from helpers.view_data import batches, standardised, views, walks
+from helpers.view_data import batches, random_walks, standardised, views
 from siggpde.series import SeriesBatch
 from siggpde.views import KernelView
 from siggpde.views.base import Block, Centring, Rows, Standard
@@ -78,7 +78,7 @@ def test_series_alike_are_no_kernel_and_blocks_are_kept_by_names(view: str):
     for series in ("alone", "identical"):
         block, landmark_rows = VIEWS[view].fit(BATCHES[series])
         assert all(centring.scale == 0 for centring in block.centring.values())
-        other = block.rows(standardised(SeriesBatch(walks(3, 20, 2, 20))))
+        other = block.rows(standardised(SeriesBatch(random_walks(3, 20, 2, 20))))
         assert all(not bool(rows.gram.any()) for rows in (*landmark_rows.values(), *other.values()))
     block, _ = VIEWS[view].fit(BATCHES["plain"])
     assert block.keep({"another"}) is None

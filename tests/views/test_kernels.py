@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers.view_data import batches, ragged, standardised, walks
+from helpers.view_data import batches, ragged, random_walks, standardised
 from siggpde import signature_kernel
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.series.batch import pool
@@ -61,7 +61,7 @@ def test_rows_are_the_normalised_kernel(name: str, series: str):
 @pytest.mark.parametrize("factor", [1.0, 10.0, 30.0])
 def test_long_paths_are_solved_in_double_precision(factor: float):
     """exp(60) is near the end of float32; k(X, X) of paths of length 80 is far beyond it."""
-    batch = standardised(SeriesBatch(walks(12, 20, 2)))
+    batch = standardised(SeriesBatch(random_walks(12, 20, 2)))
     batch = SeriesBatch(batch.values.clone())
     batch.values[:3] *= factor
     block, landmark_rows = VIEWS["linear"].fit(batch)
@@ -75,9 +75,9 @@ def test_long_paths_are_solved_in_double_precision(factor: float):
 
 
 def test_new_paths_that_are_long_are_solved_beside_short_ones():
-    landmarks = standardised(SeriesBatch(walks(12, 20, 2)))
+    landmarks = standardised(SeriesBatch(random_walks(12, 20, 2)))
     block, _ = VIEWS["linear"].fit(landmarks)
-    new = SeriesBatch(walks(6, 20, 2, 1) * torch.tensor([0.1, 10.0, 0.1, 8.0, 0.2, 0.1])[:, None, None].double())
+    new = SeriesBatch(random_walks(6, 20, 2, 1) * torch.tensor([0.1, 10.0, 0.1, 8.0, 0.2, 0.1])[:, None, None].double())
     lengths = block._lengths(block._paths(new))
     assert 0 < int((lengths > 30).sum()) < 6
     actual, alone = block.raw(new)["k"].gram, [block.raw(new[i : i + 1])["k"].gram for i in range(6)]
@@ -87,12 +87,12 @@ def test_new_paths_that_are_long_are_solved_beside_short_ones():
 
 
 def test_long_paths_keep_their_time_and_time_weighs_as_much_as_all_channels():
-    landmarks = standardised(SeriesBatch(walks(12, 20, 1)))
+    landmarks = standardised(SeriesBatch(random_walks(12, 20, 1)))
     block, _ = VIEWS["linear"].fit(landmarks)
     (one,), (far,) = (block._paths(SeriesBatch(landmarks.values[:1] * f)).values for f in (1.0, 1e4))
     assert torch.equal(one[:, 0], far[:, 0])
     assert float(far[:, 1].diff().abs().sum()) == pytest.approx(module._LONGEST, rel=1e-9)
-    batch = standardised(SeriesBatch(walks(9, 20, 4)))
+    batch = standardised(SeriesBatch(random_walks(9, 20, 4)))
     block, _ = KernelView("k", time_weight=1.0).fit(batch)
     path = PathTransform(PathOptions(base_point=False)).fit(batch).paths(batch).values[0, :, 0]
     clock = float(path[-1] - path[0]) * float(block.theta[0] / block.theta[1])
@@ -108,7 +108,7 @@ def test_median_paths_are_as_long_as_asked(name: str):
 
 
 def test_the_length_of_a_lift_is_that_of_its_increments():
-    batch = standardised(SeriesBatch(walks(5, 12, 2)))
+    batch = standardised(SeriesBatch(random_walks(5, 12, 2)))
     block, _ = VIEWS["lifted"].fit(batch)
     values, (bandwidth, amplitude) = block.landmarks.values, block.scales
 
@@ -131,12 +131,12 @@ def test_pivots_stand_for_all_landmarks(name: str, series: str):
     """Also where the kernel has fewer directions than there are pivots, and its errors decide what comes next."""
     times = torch.linspace(0, 1, 24).double()
     batch = {
-        "walks": lambda: standardised(SeriesBatch(walks(80, 20, 2))),
+        "walks": lambda: standardised(SeriesBatch(random_walks(80, 20, 2))),
         "waves": lambda: smooth(80),
-        "doubles": lambda: standardised(SeriesBatch(walks(16, 20, 2).repeat(5, 1, 1))),
+        "doubles": lambda: standardised(SeriesBatch(random_walks(16, 20, 2).repeat(5, 1, 1))),
         "lines": lambda: standardised(SeriesBatch((torch.linspace(-3, 3, 80).double()[:, None] * times)[:, :, None])),
         "nearly alike": lambda: standardised(
-            SeriesBatch(torch.sin(6 * times)[None, :, None] + 1e-3 * walks(80, 24, 1))
+            SeriesBatch(torch.sin(6 * times)[None, :, None] + 1e-3 * random_walks(80, 24, 1))
         ),
     }[series]()
     full, exact = VIEWS[name].fit(batch)
@@ -159,4 +159,4 @@ def test_series_that_are_alike_are_solved_precisely(name: str):
     slow = precisely(block, batch, batch)
     torch.testing.assert_close(landmark_rows["k"].gram, Centring.of(slow)(slow).gram, rtol=0, atol=1e-3)
     again = KernelBlock.from_state(block.state(), batch)
-    assert again.precise and not VIEWS[name].fit(standardised(SeriesBatch(walks(20, 20, 1))))[0].precise
+    assert again.precise and not VIEWS[name].fit(standardised(SeriesBatch(random_walks(20, 20, 1))))[0].precise

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from helpers.refusals import assert_refused
-from helpers.view_data import ragged, standardised, walks
+from helpers.view_data import ragged, random_walks, standardised
 from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView
 from siggpde.views.transformers import TransformerBlock, as_arrays
@@ -39,7 +39,7 @@ class Constant(Ends):
         return np.ones((len(X), 2))
 
 
-BATCH = standardised(SeriesBatch(walks(8, 10, 2)))
+BATCH = standardised(SeriesBatch(random_walks(8, 10, 2)))
 
 
 def test_features_are_standardised_and_a_kernel_and_a_block_is_its_state():

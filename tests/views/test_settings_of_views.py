@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from helpers.view_data import ragged, standardised, walks
+from helpers.view_data import ragged, random_walks, standardised
 from siggpde.numerics.words import words_of_degree
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.views import KernelView, PathView, View, WindowsView
@@ -15,7 +15,7 @@ from siggpde.views.paths import channel_scales
 
 
 def batch_of(n: int, length: int, channels: int) -> SeriesBatch:
-    return standardised(SeriesBatch(walks(n, length, channels)))
+    return standardised(SeriesBatch(random_walks(n, length, channels)))
 
 
 def kernels(actual: list[View]) -> list[KernelView]:

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers.random_paths import few
-from helpers.view_data import batches, ragged, standardised, walks
+from helpers.view_data import batches, ragged, random_walks, standardised
 from siggpde.series import SeriesBatch
 from siggpde.views import WindowsView
 from siggpde.views.kinds import KINDS, default_views
 from siggpde.views.window_features import WindowFeatures, WindowScaler, WindowSettings
 from siggpde.views.windows import log_spectrum, spectrum_bins
 
-BATCH = standardised(SeriesBatch(walks(10, 40, 5)))  # of more than three channels groups are drawn
+BATCH = standardised(SeriesBatch(random_walks(10, 40, 5)))  # of more than three channels groups are drawn
 
 
 @pytest.mark.parametrize("wanted", [{"x1"}, {"x3"}, {"dx1", "zn3"}, {"cum1", "another"}])
 def test_what_is_kept_is_as_before(wanted: set[str]):
     block, landmark_rows = WindowsView(WindowSettings(max_dilations=2)).fit(BATCH)
-    new = standardised(SeriesBatch(walks(4, 40, 5, 1)))
+    new = standardised(SeriesBatch(random_walks(4, 40, 5, 1)))
     whole, kept = block.rows(new), block.keep(wanted)
     assert kept is not None and kept.width < block.width and wanted - {"another"} <= kept.centring.keys()
     actual = kept.rows(new)
@@ -70,7 +70,7 @@ def test_spectra_have_bins_and_ragged_series_those_of_their_lengths():
     assert bins([15]) is None and bins([16]) == 8 and bins([3, 50, 60]) == 25 and bins([1000]) == 128
     assert spectrum_bins(ragged()) is None
     lengths = torch.tensor([30, 1, 2, 7, 5, 30, 18])
-    values = walks(7, 30, 2, 3)
+    values = random_walks(7, 30, 2, 3)
     values[torch.arange(30) >= lengths[:, None]] = torch.nan
     actual = log_spectrum(SeriesBatch(values, lengths, first=4), 10)
     assert actual.first == 4
@@ -80,7 +80,7 @@ def test_spectra_have_bins_and_ragged_series_those_of_their_lengths():
 
 
 def test_windows_and_spectra_go_by_the_order_of_points_and_paths_by_time_stamps():
-    plain = walks(10, 40, 2)
+    plain = random_walks(10, 40, 2)
     steps = torch.rand(10, 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.01
     even = standardised(SeriesBatch(plain, times=torch.arange(40.0).double().expand(10, 40)))
     uneven = standardised(SeriesBatch(plain, times=steps.cumsum(dim=1)))
@@ -129,7 +129,7 @@ def slowly(series: Tensor, bins: int) -> Tensor:
 @given(st.integers(1, 40), st.integers(1, 3), st.integers(1, 24), st.integers(0, 999))
 @few
 def test_it_is_the_transform_written_out(length: int, channels: int, bins: int, seed: int):
-    values = walks(2, length, channels, seed)
+    values = random_walks(2, length, channels, seed)
     actual = log_spectrum(SeriesBatch(values), bins)
     assert actual.values.shape == (2, bins, channels) and actual.lengths is None and actual.times is None
     for one, series in zip(actual.values, values, strict=True):
@@ -151,12 +151,12 @@ def test_a_tone_is_at_its_frequency(cycles: int):
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
 def test_constants_and_short_series_are_finite(length: int):
-    for values in (torch.full((2, length, 1), 3.0).double(), walks(2, length, 1)):
+    for values in (torch.full((2, length, 1), 3.0).double(), random_walks(2, length, 1)):
         assert bool(torch.isfinite(log_spectrum(SeriesBatch(values), 16).values).all())
 
 
 @pytest.mark.parametrize("factor", [1e-6, 3.0, 1e8])
 def test_units_move_it_as_a_whole(factor: float):
-    values = walks(3, 40, 2, 5)
+    values = random_walks(3, 40, 2, 5)
     one, other = (log_spectrum(SeriesBatch(values * f + 7 * f), 12).values for f in (1.0, factor))
     torch.testing.assert_close(other - one, torch.full_like(one, 2 * math.log(factor)), rtol=0, atol=1e-6)

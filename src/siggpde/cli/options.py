@@ -83,8 +83,8 @@ class ReadOptions:
 
     def files(self, data: str) -> list[Path]:
         """Returns the paths that are read, if they are files: DATA, and labels, groups and weights of arrays."""
-        beside = [Path(name) for name in (self.target, self.groups, self.sample_weight) if name is not None]
-        return [Path(data), *beside, *(Path(data).parent / name for name in beside)]
+        named = [Path(name) for name in (self.target, self.groups, self.sample_weight) if name is not None]
+        return [Path(data), *named, *(Path(data).parent / name for name in named)]
 
     def with_groups(
         self, groups: str | None, groups_by_time: str | None = None, sample_weight: str | None = None

@@ -237,8 +237,8 @@ class Canvas:
 
 @dataclass(frozen=True)
 class Trial:
-    """A change with its size, its margin (0 or more: it turns the prediction), whether it is predicted as wanted, which
-    a number that is changed too far is not, and its p-value, NaN if not known."""
+    """A change with its size, its margin (0 or more if it turns the prediction), whether the prediction is as wanted (a
+    number may be changed too far), and its p-value, NaN if not known."""
 
     change: Change
     size: float
