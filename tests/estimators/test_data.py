@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, estimator, outputs, random_walks, regressor, rising
 from siggpde.estimators.targets import as_classes
+from siggpde.io import SeriesData
 from siggpde.series import PathOptions, Spectrogram
 
 KINDS = ("classifier", "regressor")
@@ -218,3 +219,34 @@ def test_generators_as_random_state():
     ]
     assert np.array_equal(chances[0], chances[1]) and np.array_equal(chances[0], chances[4])
     assert all(np.isfinite(one).all() for one in chances)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_series_data_are_taken_whole(kind: str):
+    times = np.cumsum(np.random.default_rng(0).uniform(1, 3, size=(20, 1, X.shape[2])), axis=2)
+    series = np.concatenate([times, X], axis=1)
+    data = SeriesData(
+        series,
+        y=Y,
+        channel_names=("day", "level"),
+        time_channel=0,
+        groups=np.arange(20) // 2,
+        sample_weight=np.linspace(1, 2, 20),
+    )
+    beside = {"groups": data.groups, "sample_weight": data.sample_weight}
+    apart = estimator(kind).set_params(time_channel=0, channel_names=["day", "level"]).fit(series, Y, **beside)
+    whole = estimator(kind).fit(data)
+    assert np.array_equal(outputs(whole, data), outputs(apart, series)) and whole.is_fitted_to(data, Y)
+    assert whole.channel_names_ == ("day", "level") and whole.n_groups_ == 10 and whole.time_channel is None
+    assert np.array_equal(outputs(whole, data[3:7]), outputs(apart, series[3:7]))
+    assert np.array_equal(
+        outputs(whole.partial_fit(data[[1, 4]]), data), outputs(apart.partial_fit(series[[1, 4]], Y[[1, 4]]), series)
+    )
+    for wrong, message in (
+        (SeriesData(series[:, 1:]), "no time stamps, but the model was fitted with them"),
+        (SeriesData(series, channel_names=("day", "other"), time_channel=0), "fitted with day, level"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            whole.predict(wrong)
+    with pytest.raises(ValueError, match="y"):
+        estimator(kind).fit(SeriesData(X))

@@ -314,7 +314,7 @@ def check_layout(estimator: Predictor, data: str, series: SeriesData | SeriesStr
             f"{data} has {len(names)} channels ({', '.join(names)}), but the model was fitted with "
             f"{estimator.n_channels_} ({wanted})"
         )
-    if (series.time_channel is None) != (estimator.time_channel is None):
+    if (series.time_channel is None) != (estimator.preparation_.time_channel is None):
         no, was = ("no ", "was") if series.time_channel is None else ("", "was not")
         raise ValueError(
             f"{data} is read with {no}time stamps, but the model {was} fitted with them; give the --time of the fit"

@@ -84,8 +84,8 @@ def _metrics(estimator: Any, data: str, series: SeriesData) -> dict[str, Any]:
     with errors_by_id(series.ids), warnings.catch_warnings():
         warnings.simplefilter("ignore", NoveltyWarning)  # logged once, below
         judge: Any = _regression if isinstance(estimator, SeriesRegressor) else _classification
-        values, new = judge(estimator, series.X, y)
-        fitted = estimator.is_fitted_to(series.X, y)
+        values, new = judge(estimator, series, y)
+        fitted = estimator.is_fitted_to(series, y)
     if fitted:
         log.warning("%s holds the training series: the figures tell nothing about new ones", data)
     reasons = Counter() if new is None else Counter(reason for reason in new.unlike if reason is not None)

@@ -71,7 +71,7 @@ def explain(
     series = series_for(estimator, call, labels=False)
     values: dict[str, Any] = {"data": series.name, "model": str(call.model)}
     if number is None:
-        importances = estimator.importance(series.X, top)
+        importances = estimator.importance(series, top)
         values |= importances.to_dict()
         if plot is not None:
             write_bytes(plot, _picture(importances))
@@ -99,7 +99,7 @@ def _donors(estimator: Predictor, data: SeriesData, number: int, values: dict[st
 
     if kept_series(estimator.committee_)[0]:
         return None
-    labels = estimator.predict(data.X)
+    labels = estimator.predict(data)
     donors = [x for index, x in enumerate(data.X) if index != number and labels[index] == values["runner_up"]]
     if not donors:
         raise WrongCall(
@@ -111,13 +111,10 @@ def _donors(estimator: Predictor, data: SeriesData, number: int, values: dict[st
 
 def _explain_one(estimator: Predictor, data: SeriesData, top: int, number: int) -> SeriesExplanation:
     """Returns the explanation of one series, compared with others of DATA."""
-    import numpy as np
-
     if number >= len(data):
         raise WrongCall(f"--number {number} is beyond the last series, {len(data) - 1} (they are counted from 0)")
     others = [index for index in range(0, len(data), max(1, len(data) // _BACKGROUND)) if index != number][:_BACKGROUND]
-    X = data.X[others] if isinstance(data.X, np.ndarray) else [data.X[index] for index in others]
-    (explanation,) = estimator.explain(data.X[number : number + 1], top, X if others else None)
+    (explanation,) = estimator.explain(data[number : number + 1], top, data[others] if others else None)
     return explanation
 
 
@@ -194,11 +191,11 @@ def _picture_of_one(
 
     if explanation.segments is None or estimator.spectrogram is not None:
         return _bars_of_one(explanation)
-    shown = min(_MOST_CHANNELS, len(x) - (estimator.time_channel is not None))
+    shown = min(_MOST_CHANNELS, len(x) - (estimator.preparation_.time_channel is not None))
     height = _CHANNEL * shown + (1.4 if change is None else 1.6)
     figure = require_matplotlib("figure").Figure(figsize=(6.4, height), layout="constrained")
     axes = figure.subplots(shown, sharex=True, squeeze=False)[:, 0]
-    time_channel = estimator.time_channel
+    time_channel = estimator.preparation_.time_channel
     plot_explanation(explanation, x, axes, counterfactual=change, time_channel=time_channel, most=_MOST_CHANNELS)
     return _png(figure)
 

@@ -196,7 +196,7 @@ def _fit(
                 estimator.set_params(checkpoint=str(checkpoint.folder), resume=resume)
             estimator.set_params(verbose=1, n_jobs=threads)
             with errors_by_id(series.ids):
-                estimator.fit(series.X, y, groups=series.groups, sample_weight=series.sample_weight, ranks=ranks)
+                estimator.fit(series, y, ranks=ranks)
             # Settings of this run, not of the model.
             estimator.set_params(checkpoint=None, resume=False, verbose=0, n_jobs=settings["n_jobs"])
             estimator.reading_ = options_to_remember(series, read_options)  # pyright: ignore[reportAttributeAccessIssue]

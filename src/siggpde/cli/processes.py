@@ -61,13 +61,8 @@ def shard_of(data: SeriesData, ranks: Ranks) -> SeriesData:
     """Returns the series of this rank, of all the series."""
     if ranks.alone:
         return data
-    shard = slice(*shard_bounds(len(data), ranks))
-    values = {key: getattr(data, key) for key in ("y", "ids", *FOR_TRAINING)}
-    return replace(
-        data,
-        X=np.array(data.X[shard], dtype=np.float64) if isinstance(data.X, np.ndarray) else data.X[shard],
-        **{key: value[shard] for key, value in values.items() if value is not None},
-    )
+    shard = data[slice(*shard_bounds(len(data), ranks))]
+    return replace(shard, X=np.array(shard.X, dtype=np.float64)) if isinstance(shard.X, np.ndarray) else shard
 
 
 def shard_bounds(total: int, ranks: Ranks) -> tuple[int, int]:

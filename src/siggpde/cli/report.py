@@ -105,7 +105,7 @@ def write_page(
     with errors_by_id(ids):
         write_report(
             estimator,
-            series.X,
+            series,
             y,
             output,
             groups=series.groups,

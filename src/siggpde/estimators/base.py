@@ -21,8 +21,10 @@ from siggpde.estimators.settings import (
     at_least,
     channel_attributes,
     check_batch,
+    check_channels,
     input_device,
     seed_of,
+    series_of,
     threads,
     usable_device,
 )
@@ -133,9 +135,9 @@ class SeriesEstimator:
             if not isinstance(self.device, str) or self.device != "auto":
                 device = usable_device(self.device)
         shard.ranks.check_same("kind of device", device.type)
-        preparation = preparation_of(self)
+        preparation = preparation_of(self, X)
         with threads(self.n_jobs, len(y)):
-            batch = preparation.fit_transform(X, ranks=shard.ranks)
+            batch = preparation.fit_transform(series_of(X), ranks=shard.ranks)
             with shard.ranks.together():
                 check_batch(batch, shard.size)
                 if len(y) < 2:
@@ -216,11 +218,15 @@ class SeriesEstimator:
             return self.committee_.log_predictive(batch, targets).cpu().numpy()
 
     def _batch(self, X: Any, targets: int | None = None) -> SeriesBatch:
-        """X as a batch on the device of the committee, checked against `fit` and the number of targets."""
+        """X as a batch on the device of the committee, checked against `fit` and the number of targets; a batch that
+        was made before stays as it is."""
         self._check_fitted()
+        if isinstance(X, SeriesBatch):
+            return X
+        check_channels(self, X)
         input_device(X)  # warns where X has to be copied
         with threads(self.n_jobs, length_hint(X)):
-            batch = self.preparation_(X)
+            batch = self.preparation_(series_of(X))
             check_batch(batch, targets)
         return batch.to(self.committee_.device)
 

@@ -13,6 +13,7 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.decisions import check_level, least_cost
+from siggpde.estimators.settings import or_of_data
 from siggpde.estimators.targets import (
     check_labels,
     check_sample_info,
@@ -89,12 +90,13 @@ class SeriesClassifier(SeriesEstimator):
         )
         self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, ranks: Ranks = ALONE) -> Any:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None, ranks: Ranks = ALONE) -> Any:
         """Learns from series and their labels.
 
         Parameters
         ----------
-        X : array (n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or list of arrays
+        X : array (n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), list of arrays, or SeriesData
+            A `siggpde.io.SeriesData` has targets, groups and weights too, names its channels, and says which is time.
         y : array (n_cases,)
             Labels: strings, integers or bools.
         groups : array (n_cases,), optional
@@ -110,6 +112,7 @@ class SeriesClassifier(SeriesEstimator):
         -------
         self
         """
+        y, groups, sample_weight = or_of_data(X, y=y, groups=groups, sample_weight=sample_weight)
         with ranks.together():
             labels = check_labels(y)
         shard = Shard(ranks, len(labels))
@@ -126,7 +129,7 @@ class SeriesClassifier(SeriesEstimator):
         self._set_fitted(attributes | class_attributes(classes))
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Any:
         """Learns from more series of the same classes; the first call is `fit`.
 
         Views, landmarks, noise and link stay as they are. With method="views" the posterior is updated exactly in the
@@ -144,6 +147,7 @@ class SeriesClassifier(SeriesEstimator):
         -------
         self
         """
+        (y,) = or_of_data(X, y=y)
         if not hasattr(self, "committee_"):
             if classes is not None:
                 class_indices(check_labels(classes), np.unique(check_labels(y)), "classes")

@@ -13,6 +13,7 @@ from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.base import SeriesEstimator
 from siggpde.estimators.decisions import check_level
+from siggpde.estimators.settings import or_of_data
 from siggpde.estimators.targets import check_numbers, check_sample_info
 from siggpde.gp import names_for
 
@@ -29,12 +30,13 @@ class SeriesRegressor(SeriesEstimator):
     target_shift_: float
     target_scale_: float
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, ranks: Ranks = ALONE) -> Any:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None, ranks: Ranks = ALONE) -> Any:
         """Learns from series and their targets.
 
         Parameters
         ----------
-        X : array (n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or list of arrays
+        X : array (n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), list of arrays, or SeriesData
+            As for `SigGPClassifier.fit`.
         y : array (n_cases,)
             Finite numbers; whole numbers from 0 for likelihood="poisson".
         groups, sample_weight, ranks : optional
@@ -44,6 +46,7 @@ class SeriesRegressor(SeriesEstimator):
         -------
         self
         """
+        y, groups, sample_weight = or_of_data(X, y=y, groups=groups, sample_weight=sample_weight)
         with ranks.together():
             local = self._targets(y)
         shard, targets = Shard(ranks, len(local)), ranks.all_gather_rows(local)
@@ -57,7 +60,7 @@ class SeriesRegressor(SeriesEstimator):
         self._set_fitted(attributes)
         return self
 
-    def partial_fit(self, X: Any, y: Any) -> Any:
+    def partial_fit(self, X: Any, y: Any = None) -> Any:
         """Learns from more series; the first call is `fit`. Views, landmarks and noise stay as they are.
 
         Parameters
@@ -68,6 +71,7 @@ class SeriesRegressor(SeriesEstimator):
         -------
         self
         """
+        (y,) = or_of_data(X, y=y)
         if not hasattr(self, "committee_"):
             return self.fit(X, y)
         targets, old = self._targets(y), self.summary_

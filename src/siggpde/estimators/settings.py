@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -24,6 +25,7 @@ from siggpde.views.kinds import KINDS
 log = logging.getLogger(__name__)
 Kind = TypeVar("Kind")
 _LARGEST = 1e300
+_UNNAMED = re.compile(r"channel \d+|time")  # what channels without names are called
 NEED_SERIES = ("kernel", "lifted")
 """The kinds of views that have no finite features, and need the landmark series to predict."""
 METHODS = ("views", "paper")
@@ -109,6 +111,7 @@ _FIX = "take device='cpu', or 'cuda' or 'cuda:1' where there are such"
 
 def input_device(X: Any) -> torch.device:
     """The device of the series X, with a warning where they have to be copied to the CPU to be checked and filled."""
+    X = series_of(X)
     first = X[0] if isinstance(X, list | tuple) and X else X
     device = first.device if isinstance(first, Tensor) else torch.device("cpu")
     if device.type != "cpu":
@@ -148,7 +151,9 @@ def threads(n_jobs: Any, series: int | None = None) -> Iterator[None]:
 
 def channel_attributes(X: Any, channels: int, names: Any) -> dict[str, Any]:
     """The fitted attributes that describe the channels of X, after checking the setting `channel_names`, `names`."""
-    if names is None:
+    if names is None and is_series_data(X):
+        names = X.channel_names
+    elif names is None:
         names = [f"channel {i}" for i in range(channels)]
     if isinstance(names, str | bytes) or not hasattr(names, "__len__"):
         raise ValueError(f"channel_names must be a list of names, got {names!r}")
@@ -241,13 +246,44 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
     )
 
 
-def preparation_of(estimator: Any) -> Preparation:
-    """Returns the preparation that makes series of X, to be fitted."""
-    spectrogram = estimator.spectrogram
+def is_series_data(X: Any) -> bool:
+    """Returns whether X is a `siggpde.io.SeriesData`, a class of a higher layer."""
+    return all(hasattr(X, name) for name in ("X", "channel_names", "time_channel", "sample_weight"))
+
+
+def series_of(X: Any) -> Any:
+    """Returns the series alone where X is a `SeriesData`."""
+    return X.X if is_series_data(X) else X
+
+
+def or_of_data(X: Any, **given: Any) -> list[Any]:
+    """Returns what was given beside X, by the names in `SeriesData`; what was not is taken from X, if it is one."""
+    return [getattr(X, name) if value is None and is_series_data(X) else value for name, value in given.items()]
+
+
+def check_channels(estimator: Any, X: Any) -> None:
+    """Raises a ValueError for a `SeriesData` of other channels than those of the fit, or in another order."""
+    if not is_series_data(X):
+        return
+    time, names, wanted = estimator.preparation_.time_channel, tuple(X.channel_names), estimator.channel_names_
+    if (X.time_channel is None) != (time is None):
+        no, was = ("no ", "was") if X.time_channel is None else ("", "was not")
+        raise ValueError(f"the series have {no}time stamps, but the model {was} fitted with them; read them as for fit")
+    unnamed = any(all(map(_UNNAMED.fullmatch, some)) for some in (names, wanted))
+    if len(names) != len(wanted) or (names != wanted and not unnamed):
+        raise ValueError(
+            f"the series have the channels {', '.join(names)}, but the model was fitted with {', '.join(wanted)}; give "
+            "the same ones in the same order"
+        )
+
+
+def preparation_of(estimator: Any, X: Any) -> Preparation:
+    """Returns the preparation that makes series of X, to be fitted; a `SeriesData` says which channel is the time."""
+    spectrogram, time = estimator.spectrogram, estimator.time_channel
     if isinstance(spectrogram, Mapping):
         spectrogram = from_fields("spectrogram", Spectrogram, spectrogram)
     return Preparation(
-        time_channel=estimator.time_channel,
+        time_channel=X.time_channel if time is None and is_series_data(X) else time,
         mask=estimator.mask,
         max_points=estimator.max_points,
         spectrogram=spectrogram,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ class NotStreamable(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class SeriesData:
-    """Series of one file, with their labels.
+    """Series of one file, with their labels; estimators take it whole: `fit(data)`, `predict(data)`.
 
     Attributes
     ----------
@@ -78,6 +78,15 @@ class SeriesData:
 
     def __len__(self) -> int:
         return len(self.X)
+
+    def __getitem__(self, rows: slice | Sequence[int] | NDArray[np.integer[Any]]) -> SeriesData:
+        """Returns some of the series, with all that belongs to them."""
+        chosen = np.arange(len(self))[rows]
+        if chosen.ndim != 1:
+            raise TypeError(f"rows must be a slice or a list of numbers of series; got {rows!r}")
+        X = self.X[rows] if isinstance(self.X, np.ndarray) else [self.X[number] for number in chosen.tolist()]
+        values = {key: getattr(self, key) for key in ("y", "ids", "groups", "sample_weight")}
+        return replace(self, X=X, **{key: value[rows] for key, value in values.items() if value is not None})
 
     def __repr__(self) -> str:
         lengths = self.lengths

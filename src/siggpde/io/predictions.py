@@ -46,9 +46,9 @@ def prediction_table(
     ids = (np.arange(len(data)) if data.ids is None else data.ids).tolist()
     if on_error == "fail":
         with errors_by_id(ids):
-            table = _predicted(estimator, data.X, level)
+            table = _predicted(estimator, data, level)
     else:
-        table = _predicted_or_skipped(estimator, data.X, level, ids)
+        table = _predicted_or_skipped(estimator, data, level, ids)
     table = table.select(pl.Series("id", ids), pl.all())
     return table if reasons else without_reasons(table)
 
@@ -71,11 +71,11 @@ def without_reasons(table: Frame) -> Frame:
     return table.drop(_UNLIKE, strict=False)
 
 
-def _predicted(estimator: Predictor, X: Any, level: float) -> pl.DataFrame:
+def _predicted(estimator: Predictor, data: SeriesData, level: float) -> pl.DataFrame:
     if isinstance(estimator, SeriesRegressor):
-        mean, std, interval, new = estimator.predict_with_novelty(X, level)
+        mean, std, interval, new = estimator.predict_with_novelty(data, level)
         return _table(estimator, np.column_stack([mean, std, interval]), new)
-    return _table(estimator, *estimator.predict_with_novelty(X))
+    return _table(estimator, *estimator.predict_with_novelty(data))
 
 
 def _table(estimator: Predictor, values: NDArray[np.float64], new: SeriesNovelty | None) -> pl.DataFrame:
@@ -99,43 +99,42 @@ def _no_predictions(estimator: Predictor) -> pl.DataFrame:
     return _table(estimator, np.empty((0, columns)), new)
 
 
-def _predicted_or_skipped(estimator: Predictor, X: Any, level: float, ids: list[Any]) -> pl.DataFrame:
+def _predicted_or_skipped(estimator: Predictor, data: SeriesData, level: float, ids: list[Any]) -> pl.DataFrame:
     """Returns predictions with a column `error`, the reason for an empty row."""
-    rows = range(len(X))
+    rows = range(len(data))
     errors: dict[int, str] = {}
     try:
-        table, good = _predicted(estimator, X, level), np.arange(len(X))
+        table, good = _predicted(estimator, data, level), np.arange(len(data))
     except _BAD_SERIES:
         for row in rows:  # those that cannot be prepared on their own; no series is predicted yet
             try:
-                estimator.preparation_([np.asarray(X[row], dtype=np.float64)])
+                estimator.preparation_([np.asarray(data.X[row], dtype=np.float64)])
             except _BAD_SERIES as error:
                 errors[row] = str(error)
         good = np.array([row for row in rows if row not in errors], dtype=np.int64)
-        pieces = list(_pieces(estimator, X, good, level, errors))
+        pieces = list(_pieces(estimator, data, good, level, errors))
         good = np.concatenate([numbers for numbers, _ in pieces]) if pieces else good[:0]
         table = pl.concat([piece for _, piece in pieces]) if pieces else _no_predictions(estimator)
     reasons = [named(errors[row], [ids[row]]) if row in errors else None for row in rows]
-    all_rows = pl.DataFrame({"row": np.arange(len(X)), "error": pl.Series(reasons, dtype=pl.String)})
+    all_rows = pl.DataFrame({"row": np.arange(len(data)), "error": pl.Series(reasons, dtype=pl.String)})
     joined = all_rows.join(table.with_columns(row=pl.Series(good)), on="row", how="left", maintain_order="left")
     return joined.select(*table.columns, "error")
 
 
 def _pieces(
-    estimator: Predictor, X: Any, numbers: NDArray[np.int64], level: float, errors: dict[int, str]
+    estimator: Predictor, data: SeriesData, numbers: NDArray[np.int64], level: float, errors: dict[int, str]
 ) -> Iterator[tuple[NDArray[np.int64], pl.DataFrame]]:
     """Returns predictions of series, together if that works, else of halves; failures of one go to `errors`."""
     if not len(numbers):
         return
-    chosen = X[numbers] if isinstance(X, np.ndarray) else [X[number] for number in numbers]
     try:
-        yield numbers, _predicted(estimator, chosen, level)
+        yield numbers, _predicted(estimator, data[numbers], level)
     except _BAD_SERIES as error:
         if len(numbers) == 1:
             errors[int(numbers[0])] = str(error)
             return
         for half in np.array_split(numbers, [len(numbers) // 2]):
-            yield from _pieces(estimator, X, half, level, errors)
+            yield from _pieces(estimator, data, half, level, errors)
 
 
 log = logging.getLogger(__name__)

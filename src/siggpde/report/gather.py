@@ -65,16 +65,17 @@ def write_report(
     with Progress(None if getattr(estimator, "verbose", 0) else False) as bar:
         bar.start("report", 5)
         codes = None if y is None else estimator._known_targets(y)
-        subject = Subject(estimator, X, estimator._batch(X, None if codes is None else len(codes)), codes)
+        batch = estimator._batch(X, None if codes is None else len(codes))
+        subject = Subject(estimator, getattr(X, "X", X), batch, codes)
         group_names = _one_a_series("groups", groups, len(subject.batch))
         names = _one_a_series("ids", ids, len(subject.batch)) or [str(row) for row in range(len(subject.batch))]
         bar.step()
         with estimator._threads(subject.batch):
             predicted = predict(subject)
-            training = codes is not None and estimator.is_fitted_to(X, y)
+            training = codes is not None and estimator.is_fitted_to(batch, y)
             judgement = judge(subject, predicted, None if group_names is None else np.array(group_names), training)
         bar.step()
-        importances = estimator.importance(X, top=10) if len(names) > 1 else None
+        importances = estimator.importance(batch, top=10) if len(names) > 1 else None
         bar.step()
         cases = cases_of(subject, names, predicted, judgement, training, explained, seed)
         bar.step()
@@ -119,7 +120,7 @@ def check_path(path: str | os.PathLike[str], force: bool) -> None:
 
 
 class Subject(NamedTuple):
-    """A fitted estimator, the series X as given and as a batch, and targets `codes` (n,) as the committee has them."""
+    """A fitted estimator, the series X as arrays and as a batch, and targets `codes` (n,) as the committee has them."""
 
     estimator: Any
     X: Any
@@ -287,9 +288,8 @@ def cases_of(
     if not reasons:
         return []
     rows = list(reasons)
-    chosen = subject.rows(rows)
-    explanations = subject.estimator.explain(chosen, top=5, random_state=seed)
-    batch = subject.estimator.preparation_(chosen)
+    batch = subject.batch[torch.tensor(rows)]
+    explanations = subject.estimator.explain(batch, top=5, random_state=seed)
     losses = {}
     if judgement is not None and judgement.rows is not None:
         losses = dict(zip(judgement.rows.tolist(), judgement.loss.tolist(), strict=True))
@@ -410,7 +410,7 @@ def _map(subject: Subject, judgement: Judgement | None, seed: int) -> tuple[np.n
         rows = np.sort(np.random.default_rng(seed).choice(len(rows), _MAPPED, replace=False))
     if len(judgement.classes) > 2 and judgement.left_out:
         return rows, subject.committee.left_out.mean[torch.as_tensor(rows)].cpu().numpy()
-    series = subject.rows(judgement.rows[rows].tolist())
+    series = subject.batch[torch.from_numpy(judgement.rows[rows])]
     if len(judgement.classes) > 2:
         return rows, subject.estimator.latent(series)[0]
     if len(rows) < 3 or subject.committee.landmarks is None:
