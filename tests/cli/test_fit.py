@@ -152,7 +152,7 @@ def test_bad_data_are_named(tmp_path: Path):
     """What else is said of them is in tests/io."""
     path, table = tmp_path / "bad.csv", long_table()
     path.write_text(long_table(4).write_csv() + "w9,1,much,2,blue,3\n")
-    words = f"{path}: column 'x', row 32: expected a number; got 'much'"
+    words = f"{path}: column 'x', line 34: expected a number; got 'much'"
     refuse_fit(1, words, path, tmp_path / "model", "--target", "kind")
     write(long_table(6, labels=("same",)), path)
     refuse_fit(1, "only one class", path, tmp_path / "model", "--target", "kind")

@@ -184,7 +184,7 @@ def test_missing_empty_and_unknown_files(tmp_path: Path):
     for text, message in (
         ("a,b\n", "has a header but no rows"),
         ("\n", "is empty"),
-        ("a,b\n1,2\n1,2,3\n", "is not a readable .csv file with a header"),
+        ("a,b\n1,2\n1,2,3\n", "line 3: the row has 3 cells for 2 columns"),
         ("a,a\n1,2\n", "two columns are called 'a'"),
     ):
         (tmp_path / "a.csv").write_text(text)

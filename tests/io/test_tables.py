@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import tempfile
 from dataclasses import replace
@@ -174,7 +175,7 @@ def test_separators(tmp_path: Path):
 def test_cells_that_change_late(tmp_path: Path, first: str, late: str, number: float | None):
     (tmp_path / "a.csv").write_text("s,v\n" + f"1,{first}\n" * 3000 + f"1,{late}\n")
     if number is None:
-        assert_refused("column 'v', row 0: expected a number; got 'true'", read, tmp_path / "a.csv", series="s")
+        assert_refused("column 'v', line 2: expected a number; got 'true'", read, tmp_path / "a.csv", series="s")
     else:
         np.testing.assert_array_equal(read(tmp_path / "a.csv", series="s").X[0][0, -1], number)
 
@@ -482,7 +483,8 @@ def test_arrays(tmp_path: Path):
     data = read(tmp_path / "some.npz", groups="person", sample_weight="counts")
     assert data.groups is not None and data.groups.tolist() == who.tolist()
     assert data.sample_weight is not None and data.sample_weight.tolist() == [1, 2, 3]
-    assert read(tmp_path / "some.npz").groups is None
+    assert read(tmp_path / "some.npz", ignore=["person", "counts"]).groups is None
+    assert_refused("no use for the member 'counts'; is it 'groups'", read, tmp_path / "some.npz", groups="person")
     np.save(tmp_path / "x.npy", x)
     (tmp_path / "who.txt").write_text("ann\nbob\nann\n")
     assert read(tmp_path / "x.npy", groups="who.txt").groups.tolist() == who.tolist()  # pyright: ignore
@@ -493,6 +495,8 @@ def test_arrays(tmp_path: Path):
     both = {"X_train": x, "X_test": x, "y_train": who, "y_test": who}
     np.savez(tmp_path / "parts.npz", person=np.array([0, 1, 1]), **both)
     assert read(tmp_path / "parts.npz", part="train", groups="person").groups.tolist() == [0, 1, 1]  # pyright: ignore
+    np.savez(tmp_path / "parts.npz", lengths_trein=np.array([4, 4, 3]), writer_train=who, **both)  # others may be there
+    assert_refused("member 'lengths_trein'; is it 'lengths_train'", read, tmp_path / "parts.npz", part="train")
 
 
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
@@ -536,3 +540,76 @@ def test_spans_that_are_none(span: str):
     data = windows(["2024-01-07", "2024-01-08"])
     data.X[1, 0, 0] = np.nan  # pyright: ignore
     assert_refused("series 1 has no time at its first point", groups_by_time, data, "1d")
+
+
+STAMPED = "".join(f"s{i // 10},2025-01-{i % 10 + 1:02d} 10:00:00,{i % 7 + 0.5},a\n" for i in range(60))
+LONG_HEADER = "who,day,x,kind\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "options"),
+    [
+        (LONG_HEADER + "a,1,2,k\n\na,2\nb,1,2,k\n", r"line 4: the row has 2 cells .* 3, of column 'x', is miss", TIMED),
+        ('who,day,x,kind\n"a\n\nz",1,2,k\na,2\n', "line 5: the row has 2 cells for 4", TIMED),
+        ("x_0,x_1,x_2,kind\n1,2,3,k\n1,2,3\n", "line 3: the row has 3 cells .* 4, of column 'kind', is missing", {}),
+        (LONG_HEADER + "a,1,2,k\na,2,3,k,9\n", "line 3: the row has 5 cells for 4 columns: '9' is in cell 5", TIMED),
+        ('who,day,x,kind\n"a\nz",1,2,k\nb,1,q,k\n', "column 'x', line 4: expected a number; got 'q'", TIMED),
+        ("x_0,x_1,kind\n1,2,k\n\n1,z,k\n", "column 'x_1', line 4: expected a number; got 'z'", {}),
+        (LONG_HEADER + "a,1,2,k\n,2,3,k\n", "line 3 does not say which series", TIMED),
+        (
+            LONG_HEADER + "a,2024-01-01,2,k\nb,2024-13-01,2,k\n",
+            "column 'day', line 3: expected a date, as in other rows; got '2024-13-01'",
+            TIMED,
+        ),
+        (
+            LONG_HEADER + "a,soon,2,k\nb,2024-11-01,2,k\nb,2024-11-02,2,k\n",
+            "column 'day', line 2: expected a date, as in other rows; got 'soon'",
+            TIMED,
+        ),
+        (LONG_HEADER + "a,1,2,k\na,2,3,k\nb,soon,2,k\n", "line 4: expected a number, as .*; got 'soon'", TIMED),
+        (LONG_HEADER + STAMPED, "rows look like points.* Say series='who', time='day'", {"target": "kind"}),
+    ],
+)
+def test_the_line_and_the_cell_of_a_wrong_row_are_named(text: str, said: str, options: dict, tmp_path: Path):
+    (tmp_path / "t.csv").write_text(text)
+    assert_refused(f"(?s)t.csv.*{said}", read, tmp_path / "t.csv", **options)
+
+
+@pytest.mark.parametrize("stamp", [datetime(2025, 1, 1), date(2025, 1, 1), "2025-01-01"])
+def test_dated_points_are_no_series_even_if_a_date_is_there_twice(stamp: date | str):
+    days = [0, 1, 1, 2, 3, 4] * 6
+    stamps = [f"{stamp[:8]}{day + 1:02d}" if isinstance(stamp, str) else stamp + timedelta(days=day) for day in days]
+    frame = pl.DataFrame({"who": np.repeat(np.arange(6), 6), "when": stamps, "x": np.arange(36) % 5 * 1.5})
+    assert_refused("'when' grows while 'who' stays the same", from_frame, frame)
+    assert len(from_frame(frame.with_columns(when=pl.col("when").first()))) == 36  # dates that stay the same
+
+
+@pytest.mark.parametrize("word", ["NAN", "nan", "null", "NULL", "NA", "-", "?", "None", "n/a"])
+@pytest.mark.parametrize("other", ["1", "b", "nan", "1.5"])
+def test_words_are_ids_and_labels(word: str, other: str, tmp_path: Path):
+    path = tmp_path / "t.csv"
+    other = "n" if other == word else other
+    path.write_text(f"{LONG_HEADER}{word},1,2,{word}\n{word},2,3,{word}\n{other},1,2,{other}\n")
+    data = read(path, series="who", time="day")
+    assert data.ids is not None and data.ids.tolist() == [word, other]
+    if word.lower() == "nan" and other == "1.5":  # a target that is missing
+        assert_refused("has no label", read, path, **TIMED, target="kind")
+    else:
+        labels = read(path, series="who", time="day", target="kind").y
+        assert labels is not None and labels.tolist() == [word, other]
+
+
+HELD = ["=cmd()", "@a", "+a", "-a", "'=a", "\t=a", "''+1"]
+
+
+@pytest.mark.parametrize("cell", [*HELD, "-1", "+1", "-", "-1.5e3", 'a"b', '"', "a,b", "''", "'a"])
+def test_cells_that_a_spreadsheet_would_run_are_written_as_text_and_read_as_they_were(cell: str, tmp_path: Path):
+    path = tmp_path / "t.csv"
+    series = np.arange(4.0).reshape(2, 1, 2)
+    write(path, SeriesData(series, channel_names=(cell,), ids=np.array([cell, "b"]), y=np.array([cell, "b"])))
+    with path.open(newline="") as file:
+        header, first, *_ = csv.reader(file)
+    assert {header[1], first[0], first[2]} == {f"'{cell}" if cell in HELD else cell}
+    back = read(path, series="series", target="target")
+    assert back.channel_names == (cell,) and back.ids is not None and back.y is not None
+    assert back.ids.tolist() == back.y.tolist() == [cell, "b"]

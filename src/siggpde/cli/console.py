@@ -34,6 +34,8 @@ _ARGUMENTS = {option for options in READ_OPTIONS.values() for option in options}
 _ARGUMENTS |= {"format", "likelihood", "members", "device", "dtype", "checkpoint"}
 _IN_PYTHON = re.compile(rf"(?<![\w.-])({'|'.join(sorted(_ARGUMENTS))})=(?=(['\[\w]?))")
 
+_OBEYED = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+
 _SWITCH = re.compile(r"\b(force|resume)=True\b")
 
 _PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}  # of every runtime, and of Intel's and LLVM's
@@ -62,11 +64,11 @@ def one_line_errors() -> Iterator[None]:
         typer.echo(str(error) or "interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except (WrongCall, FileExistsError) as error:
-        typer.echo(f"Error: {as_cli_options(str(error))}", err=True)
+        typer.echo(f"Error: {printable(as_cli_options(str(error)))}", err=True)
         raise typer.Exit(2) from error
     except (OSError, ValueError, RuntimeError, ArithmeticError, ImportError, MemoryError) as error:
         log.debug("where it failed:", exc_info=True)
-        typer.echo(f"Error: {as_cli_options(str(error)) or type(error).__name__}", err=True)
+        typer.echo(f"Error: {printable(as_cli_options(str(error))) or type(error).__name__}", err=True)
         raise typer.Exit(1) from error
 
 
@@ -91,9 +93,24 @@ def set_up_logging(verbose: bool) -> None:
     on_terminal = sys.stderr.isatty()
     console = Console(stderr=True)
     handler = RichHandler(console=console, show_path=False, show_time=False) if on_terminal else logging.StreamHandler()
+    handler.addFilter(_made_printable)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler], force=True)
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
     warnings.showwarning = _log_warning
+
+
+def printable(text: str) -> str:
+    """Returns a text with signs that a terminal obeys, or that turn the direction of letters, written as escapes.
+
+    >>> printable("\\x1b[31mred")
+    '\\\\x1b[31mred'
+    """
+    return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def _made_printable(record: logging.LogRecord) -> bool:
+    record.msg, record.args = printable(record.getMessage()), ()
+    return True
 
 
 def _log_warning(message: Warning | str, *where: Any, **more: Any) -> None:
@@ -103,23 +120,23 @@ def _log_warning(message: Warning | str, *where: Any, **more: Any) -> None:
 
 def summary_table(title: str, *sections: Iterable[tuple[str, Any]]) -> Table:
     """Returns names and values in two columns, with a line between sections; "[red]" is text, not markup."""
-    table = Table(title=Text(title), show_header=False)
+    table = Table(title=Text(printable(title)), show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for rows in sections:
         for name, value in rows:
-            table.add_row(Text(name), Text(str(value)))
+            table.add_row(Text(printable(name)), Text(printable(str(value))))
         table.add_section()
     return table
 
 
 def column_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> Table:
     """Returns a table with a header; the first `text_columns` columns are text, the others numbers."""
-    table = Table(title=Text(title))
+    table = Table(title=Text(printable(title)))
     for index, name in enumerate(header):
-        table.add_column(Text(name), justify="left" if index < text_columns else "right", overflow="fold")
+        table.add_column(Text(printable(name)), justify="left" if index < text_columns else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(value)) for value in row))
+        table.add_row(*(Text(printable(str(value))) for value in row))
     return table
 
 
@@ -151,7 +168,8 @@ def fits_terminal(table: Table) -> bool:
 
 def as_json(values: Any) -> str:
     """Returns JSON text of plain values; infinity and NaN, which JSON does not have, become null."""
-    return json.dumps(_without_nan(values), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_without_nan(values), indent=2, ensure_ascii=False, allow_nan=False)
+    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def print_result(values: Any, wanted_as_json: bool, tables: Callable[[], Iterable[Table]]) -> None:

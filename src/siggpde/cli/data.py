@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import operator
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -35,12 +37,15 @@ from siggpde.io.formats import (
     suffix_of,
 )
 from siggpde.io.frames import damage_reported, open_csv
+from siggpde.io.tables import point_groups
+from siggpde.utils.files import is_model_folder
 
 log = logging.getLogger(__name__)
 
 _LARGEST = 1e150  # the square of a larger number overflows
 _FAR = 1e6  # times the spread of the middle half of the values
 _SHOWN = 10
+_NAMES_KEPT = 100  # of the columns of a wide table, by which others are known
 _SAMPLE = 2**18  # values by which the spread of channels is told
 
 
@@ -139,6 +144,9 @@ def _merged_options(
         if options.get("id") not in columns or read_options.series is not None:
             options.pop("id", None)
     options |= read_options.given()
+    if kind == "npz":
+        left_out = [options[key] for key in unread if options.get(key) is not None]
+        options |= {"ignore": [*(options.get("ignore") or []), *left_out]} if left_out else {}
     for key in unread if columns is not None or kind in ("npz", "npy") else ():
         column = options.pop(key, None)
         if columns is not None and column in columns:
@@ -152,6 +160,8 @@ def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str
     options = {key: value for key, value in read_options.given().items() if key != "part"}
     if read_options.series is not None:
         options["channels"] = list(data.channel_names[0 if data.time_channel is None else 1 :])
+    if data.columns:
+        options["points"] = list(data.columns[:_NAMES_KEPT])
     if read_options.groups_by_time is not None:
         options["groups_by_time"] = read_options.groups_by_time
     return options
@@ -160,8 +170,16 @@ def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str
 def _file_format(path: Path, data: str, read_options: ReadOptions, remembered: dict[str, Any]) -> str | None:
     """Returns the format of the file DATA, "" where no suffix or option tells it; None for the name of a data set."""
     suffix = suffix_of(path)
-    if not (path.is_file() or path.name != data or suffix in FORMATS or read_options.format is not None):
+    if not (
+        path.is_file()
+        or is_model_folder(path)
+        or path.name != data
+        or suffix in FORMATS
+        or read_options.format is not None
+    ):
         return None
+    if is_model_folder(path):
+        raise WrongCall(f"{data} is a model, but series are wanted in its place: a file, or the name of a data set")
     try:
         check_file(path)
     except (FileNotFoundError, IsADirectoryError) as error:
@@ -305,6 +323,12 @@ def series_for(estimator: Predictor, call: ModelCall, *, labels: bool, **more: A
     return series
 
 
+def _alike(points: Sequence[str], others: Sequence[str]) -> bool:
+    """Returns whether columns are points of the same channel: by their names without numbers, or else by the names."""
+    stems = [set(point_groups(list(names))) for names in (points, others)]
+    return stems[0] == stems[1] and (bool(stems[0]) or all(map(operator.eq, points, others)))
+
+
 def check_layout(estimator: Predictor, data: str, series: SeriesData | SeriesStream) -> None:
     """Raises ValueError where the series have other channels than those of the fit."""
     names = tuple(series.channel_names)
@@ -313,6 +337,19 @@ def check_layout(estimator: Predictor, data: str, series: SeriesData | SeriesStr
         raise ValueError(
             f"{data} has {len(names)} channels ({', '.join(names)}), but the model was fitted with "
             f"{estimator.n_channels_} ({wanted})"
+        )
+    known = tuple(estimator.channel_names_)
+    own, first = default_names(len(names), series.time_channel), 0 if series.time_channel is None else 1
+    if names[first:] != known[first:] and own[first:] not in (names[first:], known[first:]):
+        raise ValueError(
+            f"{data} has the channels {', '.join(names[first:])}, but the model was fitted with "
+            f"{', '.join(known[first:])}, in this order; name the columns to read with channels=, or rename them"
+        )
+    points = getattr(estimator, "reading_", {}).get("points")
+    if points and series.columns and not _alike(points, series.columns):
+        raise ValueError(
+            f"{data} is read with the columns {shortened(series.columns, _SHOWN)} as points, but the model was fitted "
+            f"with {shortened(points, _SHOWN)}; leave other columns out with ignore=, or rename them"
         )
     if (series.time_channel is None) != (estimator.preparation_.time_channel is None):
         no, was = ("no ", "was") if series.time_channel is None else ("", "was not")

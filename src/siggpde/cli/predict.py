@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,7 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from siggpde.cli import options
-from siggpde.cli.console import Interrupted, WrongCall, check_output_file, import_quickly, resume_command, write_bytes
+from siggpde.cli.console import (
+    Interrupted,
+    WrongCall,
+    check_output_file,
+    import_quickly,
+    printable,
+    resume_command,
+    write_bytes,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,7 +101,8 @@ def predict(
     if output is not None:
         write_bytes(output, _content(table, output.suffix.lower()))
     if call.as_json or output is None:
-        typer.echo(_content(table, ".json" if call.as_json else ".csv").decode(), nl=False)
+        text = _content(table, ".json" if call.as_json else ".csv").decode()
+        typer.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
     if unlike is not None:
         log.warning("%s", unlike)
     _log_counts(len(table), _count_failures(table), output)
@@ -164,7 +174,9 @@ def _log_if_too_old(model: Path, estimator: Predictor) -> None:
 def _content(table: pl.DataFrame, suffix: str) -> bytes:
     """Returns the content of a file with this suffix; in JSON it is a list of rows."""
     if suffix == ".csv":
-        return table.write_csv().encode()
+        from siggpde.io.frames import spreadsheet_safe
+
+        return spreadsheet_safe(table).write_csv().encode()
     if suffix == ".json":
         return (table.write_json() + "\n").encode()
     content = io.BytesIO()

@@ -6,9 +6,10 @@ Members of ``.npz`` are X, y, lengths, channel_names, ids, time_channel, name, g
 
 from __future__ import annotations
 
+import difflib
 import math
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -24,10 +25,13 @@ _PER_SERIES = ("y", "ids", "groups", "sample_weight")
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-def read_npz(path: Path, named: Mapping[str, str | None], part: str | None = None) -> SeriesData:
+def read_npz(
+    path: Path, named: Mapping[str, str | None], part: str | None = None, ignore: Sequence[str] = ()
+) -> SeriesData:
     """Reads an ``.npz`` file, `part` "train" or "test" of a split one; `named` are members or files for y, groups and
-    sample_weight, or None."""
+    sample_weight, or None, and members to `ignore` may have any names."""
     with open_members(path) as members:
+        _check_names(members, {*ignore, *named.values()})
         if is_split(members):
             if part not in ("train", "test"):
                 got = "it was left out" if part is None else f"got {part!r}"
@@ -51,6 +55,26 @@ def read_npz(path: Path, named: Mapping[str, str | None], part: str | None = Non
             if "name" in members:
                 content["name"] = str(members["name"])
         return _series_data(path, content, named, members)
+
+
+def _check_names(members: Members, allowed: Container[str | None]) -> None:
+    """Raises ValueError for a member of unknown name, which would be lost. Splits of data sets hold more, so that only
+    names are refused there that are nearly known."""
+    known = ["X", "lengths", "channel_names", "time_channel", "name", *_PER_SERIES]
+    if is_split(members):
+        known = [f"{key}_{part}" for key in ("X", "y", "lengths") for part in ("train", "test")] + ["channel_names"]
+    elif "X" not in members:
+        return
+    for name in members:
+        file = members.file_of(name)
+        strict = file.endswith(".npy") and not is_split(members)
+        near = difflib.get_close_matches(file, [f"{key}.npy" for key in known], 1, 0.0 if strict else 0.85)
+        near = [key.removesuffix(".npy") for key in near]
+        if name not in known and name not in allowed and near:
+            raise ValueError(
+                f"{members.path}: there is no use for the member {name!r}; is it {near[0]!r}? Known are "
+                f"{', '.join(known)}; leave it out with ignore="
+            )
 
 
 def read_npy(path: Path, named: Mapping[str, str | None], *, mmap: bool = False) -> SeriesData:
@@ -293,6 +317,10 @@ class Members(Mapping[str, NDArray[Any]]):
             array = read_array(file, entry.file_size)
             file.read()  # to the end, where zipfile compares the checksum
             return array
+
+    def file_of(self, key: str) -> str:
+        """Returns the name of a member in the archive, with its suffix."""
+        return self._entries[key].filename
 
     def labels(self, key: str) -> NDArray[Any] | None:
         """Returns the member of that name, which must hold labels or ids; None where there is none."""

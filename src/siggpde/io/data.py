@@ -20,6 +20,14 @@ _NUMBERED = re.compile(r"\bseries (\d+)(?: of X)?\b")
 _RENAMED = (ValueError, OverflowError, FloatingPointError, ArithmeticError)
 
 
+class BadCell(ValueError):
+    """A cell of a table that cannot be read: `row` counts from 0, and `column` is None where the whole row is wrong."""
+
+    def __init__(self, source: str, row: int, column: str | None, wrong: str) -> None:
+        self.row, self.where, self.wrong = row, "" if column is None else f"column {column!r}, ", wrong
+        super().__init__(f"{source}: {self.where}row {row}{wrong}")
+
+
 class NotStreamable(ValueError):
     """A file that cannot be read block by block, only as a whole with `siggpde.io.read`."""
 
@@ -45,6 +53,8 @@ class SeriesData:
         The group of each series, such as a person.
     sample_weight : array (n_cases,), optional
         The weight of each series.
+    columns : tuple of str
+        Of a wide table with one channel that has no name: the columns of its points.
 
     Examples
     --------
@@ -60,6 +70,7 @@ class SeriesData:
     name: str = "series"
     groups: NDArray[Any] | None = None
     sample_weight: NDArray[Any] | None = None
+    columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         channels = _check_series(self.X)

@@ -64,7 +64,8 @@ def read(
     format : str, optional
         The format where the suffix does not tell it: ``"ts"``, ``"csv"``, ...
     ignore : list of str, optional
-        Tables: columns to leave out.
+        Tables: columns to leave out. ``.npz``: members to leave out, which are otherwise refused where their names are
+        not known.
     groups : str, optional
         The group of each series, such as a person: a column, a member of ``.npz`` (by default ``groups``), or a file
         as for `target`.
@@ -114,7 +115,7 @@ def read(
         return read_arff(path, target)
     named = {"y": target, "groups": groups, "sample_weight": sample_weight}
     if kind == "npz":
-        return read_npz(path, named, part)
+        return read_npz(path, named, part, ignore or ())
     if kind == "npy":
         return read_npy(path, named, mmap=mmap)
     from siggpde.io.frames import open_csv, read_parquet  # noqa: PLC0415 - polars takes long to import
@@ -188,7 +189,8 @@ def write(
     - ``.csv`` and ``.parquet`` hold everything in one row a point. Read them with ``series="series"`` and, for what
       there is, ``target="target"``, ``groups="group"``, ``sample_weight="weight"`` and ``time=`` the name of the time
       channel. Series without ids get numbers. Cells of ``.csv`` have no types: labels and ids that look like numbers
-      are read as numbers.
+      are read as numbers. An
+      apostrophe is put before those that a spreadsheet would run, such as ``=A1``, and taken away by `read`.
     - ``.ts`` holds series, time stamps, labels and the name, but no names of channels, ids, groups or weights. Float
       labels are targets; other labels are classes, read as strings.
 
@@ -232,7 +234,11 @@ def write(
         elif kind == "ts":
             write_ts(file, data)
         else:
-            from siggpde.io.tables import as_table  # noqa: PLC0415 - polars takes long to import
+            from siggpde.io.frames import spreadsheet_safe  # noqa: PLC0415 - polars takes long to import
+            from siggpde.io.tables import as_table  # noqa: PLC0415
 
             table = as_table(data, series, {"target": target, "groups": groups, "sample_weight": sample_weight})
-            (table.write_csv if kind == "csv" else table.write_parquet)(file)
+            if kind == "csv":
+                spreadsheet_safe(table).write_csv(file)
+            else:
+                table.write_parquet(file)

@@ -20,7 +20,7 @@ FOR_TRAINING = ("groups", "sample_weight")
 READ_OPTIONS: dict[str, tuple[str, ...]] = {
     "ts": ("reader",),
     "arff": ("reader", "target"),
-    "npz": ("part", "target", *FOR_TRAINING),
+    "npz": ("part", "target", "ignore", *FOR_TRAINING),
     "npy": ("target", "mmap", *FOR_TRAINING),
     "csv": (*TABLE_OPTIONS, "separator"),
     "parquet": TABLE_OPTIONS,
@@ -158,6 +158,10 @@ def check_file(path: Path) -> None:
     """Raises an error that says what is wrong unless `path` is a file with something in it."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the path of a file")
+    if path.exists() and not path.is_file():
+        raise ValueError(
+            f"{path} is a pipe or a device, which can be read only once; save it as a file and give its name"
+        )
     if not path.is_file():
         near = f"; the folder {path.parent} does not exist either" if not path.parent.is_dir() else ""
         raise FileNotFoundError(f"there is no file {path}{near}")

@@ -12,14 +12,14 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import polars as pl
 
-from siggpde.io.data import SeriesData, parse_labels
+from siggpde.io.data import BadCell, SeriesData, parse_labels
 from siggpde.io.formats import LATIN, ColumnRoles, check_expansion, decode, encoding_of
 from siggpde.io.tables import from_table
 from siggpde.series.batch import refuse_frames_of_sktime
@@ -37,6 +37,9 @@ _OTHER_FILES = (
     (b"\xd0\xcf\x11\xe0", "a workbook of a spreadsheet; save the sheet as CSV"),
     (b"PAR1", "a Parquet file; say format='parquet'"),
 )
+_RUNS = r"^'*[=@+\-\t\r]"  # also after apostrophes, so that one can be taken away again
+_NUMBER = r"^[+-]?(\d[\d.,]*([eE][+-]?\d+)?|\.\d+|inf|nan|)$"
+_HELD = re.compile(r"'+[=@+\-\t\r]")
 _COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
 _POINT = re.compile(r"\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*")
 _WITH_COMMA = r"^\s*[+-]?\d*(,\d+)?([eE][+-]?\d+)?\s*$"
@@ -60,7 +63,11 @@ class CsvFile:
             log.info("%s: %r stands between cells%s", path, self._separator, comma)
         if encoding != "utf-8":
             self._decode(encoding)
-        self.columns = self._parse(n_rows=0).columns
+        self._raw = self._parse(n_rows=0).columns
+        header = next((cells for _, cells in self._lines() if cells), [])
+        names = zip(self._raw, header if len(header) == len(self._raw) else self._raw, strict=True)
+        # polars leaves quotes in names doubled, and calls a second column of one name otherwise.
+        self.columns = [_run_no_more(name if raw.replace('""', '"') == name else raw) for raw, name in names]
         repeated = [column for column in self.columns if column.endswith("_duplicated_0")]
         if repeated:
             name = repeated[0].removesuffix("_duplicated_0")
@@ -69,7 +76,7 @@ class CsvFile:
     def series(self, roles: ColumnRoles) -> SeriesData:
         """Returns the series of the file; ids and labels keep their leading zeros."""
         texts = (roles.series, roles.target, roles.id, roles.groups)
-        overrides = {column: pl.String for column in texts if column in self.columns}
+        overrides = {raw: pl.String for raw, name in zip(self._raw, self.columns, strict=True) if name in texts}
         try:
             frame = self._parse(infer_schema_length=_ROWS_TO_INFER_TYPES, schema_overrides=overrides)
         except ValueError:  # later rows do not fit: types from all rows, which is far slower
@@ -82,10 +89,58 @@ class CsvFile:
                 f"{self.path} has one column, {self.columns[0][:60]!r}; is its separator {other!r}? Say "
                 f"separator={other!r}"
             )
+        frame = frame.rename(dict(zip(self._raw, self.columns, strict=True)))
+        overrides = [column for column in self.columns if column in texts]
         if self._decimal_comma:
             frame = frame.with_columns(_with_points(frame[column]) for column in overrides)
-        frame = frame.with_columns(_parse_text_column(frame[column]) for column in overrides)
-        return from_table(frame, roles, self.path.stem, str(self.path))
+        frame = self._without_blank_lines(frame)
+        frame = frame.with_columns(_parse_text_column(frame[column], column == roles.target) for column in overrides)
+        try:
+            return from_table(frame, roles, self.path.stem, str(self.path))
+        except BadCell as error:
+            lines = (line for line, cells in self._lines() if cells)
+            line = next(islice(lines, error.row + 1, None), "?")
+            raise ValueError(f"{self.path}: {error.where}line {line}{error.wrong}") from error
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Returns lines as an editor counts them, and the cells of the header and the rows, none for blank lines."""
+        self._file.seek(0)
+        text = (row.decode(errors="replace").removeprefix("\ufeff") for row in self._file)
+        rows, line = csv.reader(text, delimiter=self._separator), 1
+        try:
+            for cells in rows:
+                yield line, cells
+                line = rows.line_num + 1
+        except csv.Error as error:
+            raise ValueError(f"{self.path}, line {line}: {error}") from error
+
+    def _without_blank_lines(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Returns the table without blank lines; ValueError for a row that is cut short, so that its end is empty."""
+        if frame.width < 2 or not frame[frame.columns[-1]].null_count():
+            return frame
+        kept = pl.Series(self._check_widths()[1:])
+        return frame.filter(kept) if len(kept) == len(frame) and not kept.all() else frame
+
+    def _check_widths(self) -> list[bool]:
+        """Returns whether the header and the lines after it have cells; ValueError for too few or too many."""
+        header: list[str] = []
+        filled: list[bool] = []
+        for line, cells in self._lines():
+            header = header or cells
+            if not header:
+                continue
+            least = max(number for number, name in enumerate(header, 1) if name or number == 1)
+            if cells and not least <= len(cells) <= len(header):
+                few = (
+                    f"cell {len(cells) + 1}, of column {header[len(cells)]!r}, is missing" if len(cells) < least else ""
+                )
+                wrong = few or f"{cells[len(header)]!r} is in cell {len(header) + 1}"
+                raise ValueError(
+                    f"{self.path}, line {line}: the row has {len(cells)} cells for {len(header)} columns: {wrong}. "
+                    "Correct the line; a cell with a separator in it must be in quotes"
+                )
+            filled.append(bool(cells))
+        return filled
 
     def _decode(self, encoding: str) -> None:
         shown = "Latin-1 (Windows-1252)" if encoding == LATIN else encoding.upper()
@@ -102,6 +157,8 @@ class CsvFile:
             raise ValueError(f"{self.path} is empty; expected a header and rows") from error
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
             reason = _first_line(error)
+            if "more fields" in reason:
+                self._check_widths()
             if "utf-8" not in reason.lower() or not isinstance(self._file, io.BufferedReader):
                 raise ValueError(f"{self.path} is not a readable .csv file with a header ({reason})") from error
         self._decode(LATIN)  # not UTF-8 only after the beginning, by which the encoding was chosen
@@ -112,15 +169,40 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
-def _parse_text_column(column: pl.Series) -> pl.Series:
-    """Returns a column of text as bools, integers or floats if all its cells are written as such."""
+def _parse_text_column(column: pl.Series, targets: bool) -> pl.Series:
+    """Returns a column of text as bools, integers or floats if all its cells are written as such. Words that Python
+    takes for NaN are text, but among `targets` that are fractions one is a target that is missing."""
     texts = column.drop_nulls().unique().to_list()
     if not texts:
         return column
+    if any(map(_HELD.match, texts)):
+        column = pl.Series(column.name, [text if text is None else _run_no_more(text) for text in column])
+        texts = column.drop_nulls().unique().to_list()
     kind = parse_labels(texts).dtype.kind
+    if kind == "f":
+        numbers = [text for text in texts if text.lstrip("+-").lower() != "nan"]
+        if len(numbers) < len(texts) and not (targets and numbers and parse_labels(numbers).dtype.kind == "f"):
+            return column
     if kind == "b":
         return column.str.to_lowercase() == "true"
     return column.cast({"i": pl.Int64, "f": pl.Float64}[kind]) if kind in "if" else column
+
+
+def spreadsheet_safe(table: pl.DataFrame) -> pl.DataFrame:
+    """Returns a table with an apostrophe before names and cells of text that a spreadsheet would run as formulas, which
+    `CsvFile` takes away; numbers and signs alone are as they are."""
+    held = []
+    for name in table.select(pl.col(pl.String)).columns:
+        cell = pl.col(name)
+        runs = cell.str.contains(_RUNS) & ~cell.str.contains(_NUMBER)
+        held.append(pl.when(runs).then(pl.concat_str(pl.lit("'"), cell)).otherwise(cell).alias(name))
+    names = {name: "'" + name for name in table.columns if re.match(_RUNS, name) and not re.match(_NUMBER, name)}
+    return table.with_columns(held).rename(names)
+
+
+def _run_no_more(text: str) -> str:
+    """Returns a cell without the apostrophe of `spreadsheet_safe`."""
+    return text[1:] if _HELD.match(text) else text
 
 
 def _with_points(column: pl.Series) -> pl.Series:

@@ -45,6 +45,8 @@ class SeriesStream:
         Name, size and time of change of the file, and the options it is read with.
     path : Path or None
         The file.
+    columns : tuple of str
+        Those of `SeriesData`.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class SeriesStream:
     identity: dict[str, Any]
     _load: Callable[[int, int], SeriesData]
     path: Path | None = None
+    columns: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return self.total
@@ -139,7 +142,9 @@ def stream(
         roles = ColumnRoles(**options)
         table = (_WideTable if series is None else _LongTable)(path, roles)
         load, total, points, first = table.load, table.total, table.points, table.load(0, 1)
-    return SeriesStream(path.stem, total, points, first.channel_names, first.time_channel, identity, load, path)
+    return SeriesStream(
+        path.stem, total, points, first.channel_names, first.time_channel, identity, load, path, first.columns
+    )
 
 
 def _rows(data: SeriesData, start: int, stop: int) -> SeriesData:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from siggpde.io.data import SeriesData, cut, without_objects
+from siggpde.io.data import BadCell, SeriesData, cut, without_objects
 from siggpde.io.formats import ColumnRoles, listed, shortened
 
 log = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ _NAMES_OF_POINTS = (  # x_0 or x.0, x0, and 0_x
 _UNNAMED = re.compile(r"|Unnamed: \d+|_duplicated_\d+|column_\d+|index|level_0")
 _ID_NAMES = re.compile(r"(?:.*[_ .])?(?:id|ids|index|idx|key|nr|no|number|row|case|sample|uid|uuid)|.*Id|.*ID")
 _MOST_TO_CHECK = 50
+_TRIED = 20  # cells of a column of text, to see whether it has dates
 _FEWEST_IDS = 5
 _SHOWN = 5  # of the series with duplicate times
 
@@ -84,7 +85,7 @@ class TableColumns:
         if self.roles.channels is not None:
             return self._named_grid(self.roles.channels), tuple(self.roles.channels)
         numbers, rows, source = self.numbers(), self.rows(), self.source
-        groups = _groups(numbers)
+        groups = point_groups(numbers)
         inside = {column for columns in groups.values() for column in columns}
         rest = [column for column in numbers if column not in inside]
         if len(inside) < 3 or len(rest) > len(inside):
@@ -234,9 +235,7 @@ def check_ids(column: pl.Series, source: str, first: int = 0) -> None:
     """Raises ValueError for an empty cell in the column of series; `first` is the number of its first row."""
     if column.null_count():
         row = first + int(column.is_null().arg_max() or 0)
-        raise ValueError(
-            f"{source}: row {row} does not say which series it belongs to (column {column.name!r} is empty)"
-        )
+        raise BadCell(source, row, None, f" does not say which series it belongs to (column {column.name!r} is empty)")
 
 
 def _codes(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
@@ -294,6 +293,7 @@ def from_grid(
         ids=None if roles.id is None else as_labels(frame[roles.id], source),
         channel_names=channel_names,
         name=name,
+        columns=() if channel_names else tuple(grid[0]),
         **values,
     )
 
@@ -324,7 +324,7 @@ def _point_columns(channel: str, present: list[str], source: str) -> list[str]:
     return [by_number[number] for number in sorted(by_number)]
 
 
-def _groups(names: list[str]) -> dict[str, list[str]]:
+def point_groups(names: list[str]) -> dict[str, list[str]]:
     """The names channel_0, channel_1, ... (also channel.0, channel0, 0_channel) by channel, in order; a channel has two
     points or more, numbered from 0 or 1 without holes."""
     for pattern in _NAMES_OF_POINTS:
@@ -368,14 +368,43 @@ def _check_rows_are_series(frame: pl.DataFrame, numbers: list[str], taken: Seque
         different = frame[series].n_unique()
         if frame[series].null_count() or different < 2 or 2 * different > len(frame):
             continue
-        for time in (column for column in numbers if column != series and frame.schema[column].is_numeric()):
-            grows = frame.select(pl.col(time).diff().over(series).alias("step"))["step"].drop_nulls()
-            if len(grows) == len(frame) - different and bool((grows > 0).all()):
+        for time, times in _possible_times(frame, [column for column in frame.columns if column not in left], numbers):
+            steps = pl.DataFrame({"id": frame[series], "time": times}).select(pl.col("time").diff().over("id"))["time"]
+            steps, dated = steps.drop_nulls(), time not in numbers  # dates may be there twice
+            growing = (steps > 0).all() or (dated and (steps >= 0).all() and 2 * (steps > 0).sum() > len(steps))
+            if time != series and len(steps) == len(frame) - different and growing:
                 raise ValueError(
                     f"{source}: rows look like points, not like series: {time!r} grows while {series!r} stays the "
                     f"same. Say series={series!r}, time={time!r}; if every row is a series, leave {series!r} out with "
                     "ignore="
                 )
+
+
+def _possible_times(
+    frame: pl.DataFrame, columns: Sequence[str], numbers: Sequence[str]
+) -> Iterator[tuple[str, pl.Series]]:
+    """Returns the columns that may be times, by name: numbers, dates, and text of which every cell is a date."""
+    for column in columns[:_MOST_TO_CHECK]:
+        values = frame[column]
+        if column in numbers and values.dtype.is_numeric():
+            yield column, values.cast(pl.Float64)
+            continue
+        dates = _dates(values) if values.dtype == pl.String and column not in numbers else values
+        if dates is not None and not dates.null_count() and dates.dtype in (pl.Date, pl.Datetime):
+            yield column, dates.to_physical().cast(pl.Float64)
+
+
+def _dates(column: pl.Series) -> pl.Series | None:
+    """Returns the dates in a column of text, null where a cell is none, in the format of the first; or None."""
+    text = column.str.strip_chars()
+    for start in range(min(len(text), _TRIED)):  # the first cell may be the wrong one
+        try:
+            dates = text[start:].str.to_datetime(strict=False)
+        except pl.exceptions.PolarsError:
+            continue
+        if dates.null_count() < len(dates):
+            return pl.concat([pl.Series(column.name, [None] * start, dtype=dates.dtype), dates])
+    return None
 
 
 def _is_number_text(column: pl.Series, source: str) -> bool:
@@ -399,10 +428,8 @@ def as_numbers(column: pl.Series, source: str) -> NDArray[np.float64]:
     if wrong.any():
         row = wrong.arg_max() or 0
         comma = " (is its comma a decimal point?)" if "," in column[row] else ""
-        raise ValueError(
-            f"{source}: column {column.name!r}, row {row}: expected a number; got {column[row]!r}{comma}. Correct it, "
-            "or leave the column out with ignore="
-        )
+        fix = "Correct it, or leave the column out with ignore="
+        raise BadCell(source, row, column.name, f": expected a number; got {column[row]!r}{comma}. {fix}")
     return values.fill_null(np.nan).to_numpy().astype(np.float64)
 
 
@@ -420,7 +447,7 @@ def as_times(column: pl.Series, source: str) -> NDArray[np.float64]:
     missing = ~times.is_finite()
     if missing.any():
         row = missing.arg_max() or 0
-        raise ValueError(f"{source}: column {column.name!r}, row {row}: expected a time; got {column[row]!r}")
+        raise BadCell(source, row, column.name, f": expected a time; got {column[row]!r}")
     return times.to_numpy().astype(np.float64)
 
 
@@ -428,9 +455,7 @@ def as_labels(column: pl.Series, source: str) -> NDArray[Any]:
     """Returns (n_rows,): bools, integers and floats as they are, all else as strings; ValueError for nulls."""
     missing = column.is_null() | (column.is_nan() if column.dtype.is_float() else False)
     if missing.any():
-        raise ValueError(
-            f"{source}: column {column.name!r}, row {missing.arg_max()} has no value; every series needs one"
-        )
+        raise BadCell(source, missing.arg_max() or 0, column.name, " has no value; every series needs one")
     if column.dtype == pl.Boolean or column.dtype.is_integer() or column.dtype.is_float():
         return column.to_numpy().copy()
     if column.dtype.is_decimal():
@@ -454,15 +479,19 @@ def _seconds(column: pl.Series, source: str) -> pl.Series:
         values, wrong = _parsed(column)
         if not wrong.any():
             return values
-        try:
-            column = column.str.strip_chars().str.to_datetime(strict=True)
-        except pl.exceptions.PolarsError as error:
-            first = column.drop_nulls()[0]
+        dates = None if 2 * wrong.sum() < len(column) else _dates(column)
+        if dates is None and wrong.all():
             raise ValueError(
                 f"{source}: column {column.name!r} is neither numbers nor dates such as 2020-01-31 or "
-                f"2020-01-31 12:00:00; it starts with {first!r}"
-            ) from error
-        dtype = column.dtype
+                f"2020-01-31 12:00:00; it starts with {column[0]!r}"
+            )
+        bad = wrong if dates is None else dates.is_null()
+        if bad.any():
+            row = bad.arg_max() or 0
+            kind = "number" if dates is None else "date"
+            raise BadCell(source, row, column.name, f": expected a {kind}, as in other rows; got {column[row]!r}")
+        assert dates is not None
+        column, dtype = dates, dates.dtype
     if dtype == pl.Date:
         return column.cast(pl.Int32).cast(pl.Float64) * 86400.0
     if isinstance(dtype, pl.Datetime | pl.Duration):
