@@ -67,9 +67,9 @@ def _check_names(members: Members, allowed: Container[str | None]) -> None:
         return
     for name in members:
         file = members.file_of(name)
-        strict = file.endswith(".npy") and not is_split(members)
-        near = difflib.get_close_matches(file, [f"{key}.npy" for key in known], 1, 0.0 if strict else 0.85)
-        near = [key.removesuffix(".npy") for key in near]
+        named = file.endswith(".npy")  # else the suffix may be what is wrong
+        cutoff = 0.0 if named and not is_split(members) else 0.85
+        near = difflib.get_close_matches(name if named else Path(name).stem, known, 1, cutoff)
         if name not in known and name not in allowed and near:
             raise ValueError(
                 f"{members.path}: there is no use for the member {name!r}; is it {near[0]!r}? Known are "
