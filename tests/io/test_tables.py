@@ -488,7 +488,8 @@ def test_arrays(tmp_path: Path):
     np.save(tmp_path / "x.npy", x)
     (tmp_path / "who.txt").write_text("ann\nbob\nann\n")
     assert read(tmp_path / "x.npy", groups="who.txt").groups.tolist() == who.tolist()  # pyright: ignore
-    assert_refused("groups 'nobody' not found", read, tmp_path / "some.npz", groups="nobody", error=FileNotFoundError)
+    nobody = {"groups": "nobody", "ignore": ["person", "counts"], "error": FileNotFoundError}
+    assert_refused("groups 'nobody' not found", read, tmp_path / "some.npz", **nobody)
     np.savez(tmp_path / "wrong.npz", X=x, person=who[:2])
     with pytest.raises(ValueError, match=r"groups must have shape \(3,\), one a series; got \(2,\)"):
         read(tmp_path / "wrong.npz", groups="person")
