@@ -59,6 +59,27 @@ def test_the_summary_shows_labels_as_they_are(table: Path, tmp_path: Path):
     assert str(tmp_path)[:20] in result.stdout
 
 
+def test_every_setting_of_the_paper_s_training(tmp_path: Path):
+    """And a spectrogram, which the estimator makes alike."""
+    sounds, y = np.random.default_rng(0).normal(size=(60, 1, 200)), np.arange(60) % 2
+    np.savez(tmp_path / "sounds.npz", X=sounds, y=y)
+    options = (
+        "--batch-size 7 --learning-rate 0.01 --validation 0.3 --evaluate-every 2 --theta 0.5,0.2,0.2 --scale series"
+    )
+    more = ["--method", "paper", "--max-iter", "4", "--n-features", "9", "--jobs", "1", *options.split()]
+    fields = "rate=100,nfft=32,overlap=16,first_bin=1,last_bin=2,log=true,window=hann"
+    succeed("fit", tmp_path / "sounds.npz", "--output", tmp_path / "model", *more, "--spectrogram", fields)
+    model = loaded(tmp_path / "model")
+    chosen = ("batch_size", "learning_rate", "validation", "evaluate_every", "theta")
+    assert [getattr(model, name) for name in chosen] == [7, 0.01, 0.3, 2, [0.5, 0.2, 0.2]]
+    assert model.transforms == siggpde.series.PathOptions(base_point=False, clock="points", scale="series")
+    assert vars(model.preparation_.spectrogram) == vars(
+        siggpde.series.Spectrogram(100, 32, 16, first_bin=1, last_bin=2, log=True, window="hann")
+    )
+    mine = siggpde.SigGPClassifier(**model.get_params()).fit(sounds, y)
+    assert np.array_equal(mine.predict_proba(sounds), model.predict_proba(sounds))
+
+
 @pytest.mark.parametrize(
     ("target", "labels", "likelihood"),
     [("kind", ("a", "b", "c"), "RobustMax"), ("kind", ("a", "b"), "Bernoulli"), ("size", ("a", "b"), "Gaussian")],
@@ -123,6 +144,12 @@ def test_a_model_without_training_series(table: Path, tmp_path: Path):
         (["--target", "kind", "--time-limit", "0"], 2, "--time-limit"),
         (["--target", "kind", "--max-iter", "0"], 2, "--max-iter takes a whole number from 1, or auto; got '0'"),
         (["--target", "kind", "--method", "papers"], 2, "--method"),
+        (["--target", "kind", "--scale", "series"], 2, "--scale series is for --method paper"),
+        (["--target", "kind", "--batch-size", "7"], 1, "batch_size=7 is for method='paper'"),
+        (["--target", "kind", "--method", "paper", "--theta", "1;2"], 2, "--theta takes numbers with commas"),
+        (["--target", "kind", "--method", "paper", "--validation", "1"], 1, "validation must be a share of the series"),
+        (["--target", "kind", "--spectrogram", "loud"], 2, "--spectrogram takes fields such as"),
+        (["--target", "kind", "--spectrogram", "pitch=3"], 1, "spectrogram has no field 'pitch'"),
         (["--target", "kind", "--method", "paper", "--members", "2"], 1, "method='paper' trains one model"),
         (["--target", "kind", "--method", "paper", "--likelihood", "least_squares"], 1, "takes 'auto', 'robustmax'"),
         (["--target", "kind", "--likelihood", "softmax"], 1, "take method='paper'"),

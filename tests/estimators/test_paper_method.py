@@ -1,12 +1,13 @@
 """`method="paper"`: SigGPDE as published, through the estimators."""
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
+from sklearn.base import clone
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import siggpde
@@ -16,9 +17,11 @@ from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.datasets import load_pendigits
 from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard
+from siggpde.estimators import paper_method
 from siggpde.estimators.paper_method import starting_scales
 from siggpde.gp import kernel as kernel_module
 from siggpde.gp.checkpoint import Checkpoint
+from siggpde.gp.kernel import lengthscales
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Poisson, RobustMax, Softmax, StudentT
 from siggpde.io import read
 from siggpde.io.predictions import prediction_table
@@ -55,7 +58,7 @@ def test_the_model_is_the_paper_s(kind: str):
     mine = fitted(kind)
     (member,) = mine.committee_.members
     model, history = member.model, member.history
-    assert member.transform.options == PathOptions(time=True, base_point=False, append="none")
+    assert member.transform.options == PathOptions(time=True, base_point=False, append="none", clock="points")
     assert model.kernel.words is None and not model.kernel.normalized and model.kernel.static == "linear"
     assert model.features.words == words(2, 30) and model.features.basis is None
     assert model.variational.covariance == "full"
@@ -238,6 +241,28 @@ def test_a_cache_a_time_limit_and_float32(tmp_path: Path):
     assert np.allclose(half.predict_proba(X), cached[0], atol=1e-3)
 
 
+def test_settings_of_training_reach_the_schedule(monkeypatch: pytest.MonkeyPatch):
+    seen: list[Any] = []
+    real = paper_method.fit
+    monkeypatch.setattr(
+        paper_method, "fit", lambda *parts, **given: (seen.append((parts, given)), real(*parts, **given))[1]
+    )
+    rows = list(range(40)), list(range(40, 60))
+    given_all = classifier(
+        batch_size=7, learning_rate=0.01, evaluate_every=5, validation=rows, theta=[0.5, 0.25], max_iter=10
+    )
+    mine: Any = clone(cast(Any, given_all))
+    mine.fit(X, Y)
+    ((_, _, schedule), given) = seen[0]
+    assert schedule == siggpde.PaperSchedule(10, 7, 0.01, 5) and given["validation"] == rows
+    start, *_ = mine.committee_.history.records
+    np.testing.assert_allclose(start.theta, [0.5, 0.25])
+    assert [record.iteration for record in mine.committee_.history.of("q")] == [4, 9]
+    classifier(validation=0.4, max_iter=1).fit(X, Y, groups=np.arange(60) // 3)
+    train, valid = seen[1][1]["validation"]
+    assert len(valid) == 24 and {row // 3 for row in train}.isdisjoint(row // 3 for row in valid)
+
+
 def test_given_transforms_are_taken_instead():
     mine = fitted("three classes", max_iter=3, transforms={"lead_lag": True})
     (member,) = mine.committee_.members
@@ -256,14 +281,20 @@ def test_gaps_unequal_lengths_and_long_rough_series():
     assert np.isfinite(mine.predict_proba(noise)).all()
 
 
-@pytest.mark.parametrize("length", [8, 1500])
-def test_scales_start_where_the_kernel_is_in_range(length: int):
-    rough = torch.from_numpy(random_walks(20, 3, length)).mT.contiguous()
-    paths = SeriesBatch((rough - rough.mean(dim=(0, 1))) / rough.std(dim=(0, 1)) * (1 if length == 8 else 20))
-    theta = starting_scales(paths, Shard(Ranks(), 20))
+@pytest.mark.parametrize("length", [8, 300])
+def test_scales_start_where_the_kernel_is_in_range(length: int, caplog: pytest.LogCaptureFixture):
+    """Walks of 8 points are in range; 300 points of noise are a long path, though its spread is the same."""
+    noise = np.random.default_rng(0).normal(size=(20, 3, length))
+    rough = torch.from_numpy(random_walks(20, 3, length) if length == 8 else noise).mT.contiguous()
+    paths = SeriesBatch((rough - rough.mean(dim=(0, 1))) / rough.std(dim=(0, 1)))
+    with caplog.at_level("WARNING"):
+        theta = starting_scales(paths, Shard(Ranks(), 20), 0)
+    usual = 1 / lengthscales(paths.values, None, torch.Generator().manual_seed(0))
     largest = float(signature_kernel_diag(paths.values * theta, log=True).max())
-    assert largest < 10.1 and len(set(theta.tolist())) == 1
-    assert float(theta[0]) == pytest.approx(6**-0.5) if length == 8 else largest > 4
+    assert largest < 10.1 and (length == 8 or largest > 4)
+    assert float((theta / usual).std()) < 1e-12 and torch.equal(theta, usual) == (length == 8)
+    said = f"training starts from {float(theta[0] / usual[0]):.3g} times these scales"
+    assert (said in caplog.text) == (length > 8) == ("WARNING" in caplog.text)
 
 
 @pytest.mark.parametrize(
@@ -273,6 +304,17 @@ def test_scales_start_where_the_kernel_is_in_range(length: int):
         ({"members": "many"}, "method='paper' trains one model, got members='many'"),
         ({"members": True}, "method='paper' trains one model"),
         ({"likelihood": "least_squares"}, "closed form, for method='views'; method='paper' takes 'auto', 'robustmax'"),
+        ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
+        ({"learning_rate": -1}, "learning_rate must be a positive number, got -1"),
+        ({"evaluate_every": "often"}, "evaluate_every must be 'auto' or an integer of at least 1, got 'often'"),
+        ({"validation": 1.0}, "a share of the series from 0 up to 1, or a pair of lists of row numbers"),
+        ({"validation": ([0, 1], [1, 2])}, "two disjoint lists of row numbers below 60"),
+        ({"theta": 0.0}, "theta must be 'auto', a positive number or one for each channel of a path, got 0.0"),
+        ({"theta": [1.0] * 3}, "theta must be a positive number or 2 of them"),
+        ({"method": "views", "batch_size": 20}, "batch_size=20 is for method='paper', .*: leave batch_size at 50"),
+        ({"method": "views", "theta": 1.0}, "theta=1.0 is for method='paper'"),
+        ({"transforms": {"clock": "noon"}}, "clock must be 'span' or 'points', got 'noon'"),
+        ({"transforms": {"scale": "all"}}, "scale must be 'set' or 'series', got 'all'"),
     ],
     ids=str,
 )

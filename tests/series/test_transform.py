@@ -21,6 +21,10 @@ OPTIONS = [
     for base_point in (False, True)
     for append in ("none", "variation", "arc")
     for lead_lag in (False, True)
+] + [
+    PathOptions(clock="points", lead_lag=True),
+    PathOptions(scale="series", base_point=False, append="variation"),
+    PathOptions(clock="points", scale="series", base_point=False),
 ]
 every_option = pytest.mark.parametrize("options", OPTIONS, ids=str)
 TIMED_OPTIONS = [
@@ -57,6 +61,9 @@ def by_loops(train: list[Tensor], options: PathOptions) -> list[np.ndarray]:
     values = np.concatenate([x.numpy() for x in train])
     mean, spread = values.mean(axis=0), values.std(axis=0)
     standard = [((x.numpy() - mean) / spread).tolist() for x in train]
+    if options.scale == "series":
+        own = [np.where(len(x) > 1, x.numpy().std(axis=0), 1.0) for x in train]
+        standard = [((x.numpy() - x.numpy().mean(axis=0)) / s).tolist() for x, s in zip(train, own, strict=True)]
     appended = [row for path in standard for row in running(path, options.append)] if options.append != "none" else []
     result = []
     for path in standard:
@@ -70,8 +77,10 @@ def by_loops(train: list[Tensor], options: PathOptions) -> list[np.ndarray]:
                 doubled += [[*after, *before], [*after, *after]]
             points = doubled
         if options.time:
-            last = max(1, len(points) - 1)
-            points = [[12**0.5 * i / last, *point] for i, point in enumerate(points)]
+            unit = max(1, len(points) - 1) / 12**0.5
+            if options.clock == "points":
+                unit = np.arange(len(points)).std() if len(points) > 1 else 1.0
+            points = [[i / unit, *point] for i, point in enumerate(points)]
         result.append(np.array(points))
     return result
 
@@ -291,6 +300,27 @@ def test_the_time_channel_is_the_stamps_and_the_state_has_their_duration(options
     assert state["duration"] > 0
     again = PathTransform.from_state(state)
     assert torch.equal(again(x, times=kept)[0], transform(x, times=kept)[0])
+
+
+def test_stamps_by_points_have_unit_spread_over_all_series():
+    train, times = series(6, length=5), torch.rand(6, 5, generator=torch.Generator().manual_seed(0)).double().cumsum(1)
+    transform = PathTransform(PathOptions(base_point=False, clock="points")).fit(train, times=times)
+    paths, _ = transform(train, times=times)
+    assert float(paths[:, :, 0].std(correction=0)) == pytest.approx(1.0, rel=1e-12)
+    elapsed = times - times[:, :1]
+    assert torch.allclose(paths[:, :, 0], elapsed / elapsed.std(correction=0), rtol=1e-12)
+    even = torch.arange(5).double().expand(6, 5) * 0.3
+    plain = PathOptions(base_point=False, clock="points")
+    by_stamps, _ = PathTransform(plain).fit(train, times=even)(train, times=even)
+    assert torch.allclose(by_stamps, PathTransform(plain).fit(train)(train)[0], rtol=1e-12)
+
+
+def test_each_series_has_its_own_scale_far_from_one_too():
+    """Near the ends of the range, constant, and of one point."""
+    wide = torch.tensor([[[1e300, 5.0, 1e-300], [-1e300, 5.0, 3e-300], [0.0, 5.0, 2e-300]]], dtype=torch.float64)
+    paths, _ = PathTransform(PathOptions(time=False, base_point=False, scale="series")).fit(wide)(wide)
+    assert torch.allclose(paths[0].mean(0), torch.zeros(3).double(), atol=1e-12)
+    assert torch.allclose(paths[0].std(0, correction=0), torch.tensor([1.0, 0.0, 1.0]).double(), rtol=1e-9)
 
 
 def test_time_channels_by_hand():

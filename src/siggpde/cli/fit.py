@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _model = partial(option, rich_help_panel="The model")
+_paper = partial(option, rich_help_panel="Training, with --method paper")
 _run = partial(option, rich_help_panel="The run")
 _LIKELIHOOD = (
     "auto: in closed form. --method paper: robustmax (for two classes bernoulli) or softmax for classes; gaussian, "
@@ -73,10 +75,23 @@ def fit(
     ] = None,
     mask: Annotated[bool, _model("Tell the model where values are missing.", name="--mask")] = False,
     max_points: Annotated[int, _model("Average longer series down to N points; 0: never.", "N", min=0)] = 1000,
-    max_iter: Annotated[str, _model("--method paper: the iterations of a phase; auto: 5000.", "N|auto")] = "auto",
-    dtype: Annotated[
-        Literal["auto", "float32", "float64"], _model("--method paper: the precision of the weights.")
+    spectrogram: Annotated[
+        str | None, _model("Replace channels by their spectrograms, as rate=2000,nfft=256.", "NAME=X,..")
+    ] = None,
+    max_iter: Annotated[str, _paper("The iterations of a phase; auto: 5000.", "N|auto")] = "auto",
+    batch_size: Annotated[int, _paper("The series of a minibatch.", "N", min=1)] = 50,
+    learning_rate: Annotated[float, _paper("The rate of Nadam.", "X")] = 1e-3,
+    evaluate_every: Annotated[
+        str, _paper("Look at the validation series every N iterations; auto: 20 times a phase.", "N|auto")
     ] = "auto",
+    validation: Annotated[float, _paper("The share of series that judges the hyperparameters.", "SHARE")] = 0.2,
+    theta: Annotated[
+        str, _paper("Where the scales start: one, or one a channel, time first.", "X[,X..]|auto")
+    ] = "auto",
+    scale: Annotated[
+        Literal["set", "series"], _paper("Standardise channels over the training set, or in every series.")
+    ] = "set",
+    dtype: Annotated[Literal["auto", "float32", "float64"], _paper("The precision of the weights.")] = "auto",
     time_limit: Annotated[
         float | None, _run("About how long the fit may take; what would take longer is left out.", "SECONDS")
     ] = None,
@@ -125,7 +140,13 @@ def fit(
         "class_weight": class_weight,
         "mask": mask,
         "max_points": max_points or None,
+        "spectrogram": None if spectrogram is None else _fields("--spectrogram", spectrogram),
         "max_iter": _number_or_auto("--max-iter", max_iter, 1),
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "evaluate_every": _number_or_auto("--evaluate-every", evaluate_every, 1),
+        "validation": validation,
+        "theta": theta if theta == "auto" else _numbers("--theta", theta),
         "time_limit": time_limit,
         "random_state": seed,
         "device": device,
@@ -134,7 +155,13 @@ def fit(
         "cache_dir": cache_dir,
         "keep_series": keep_series,
     }
+    if scale == "series" and method != "paper":
+        raise WrongCall("--scale series is for --method paper; leave it out")
     import_quickly("siggpde.cli.data", "siggpde.estimators.base")
+    if scale == "series":
+        from siggpde.estimators.paper_method import PAPER_PATH
+
+        settings["transforms"] = replace(PAPER_PATH, scale=scale)
     from siggpde.cli.processes import connected_ranks
 
     with connected_ranks() as ranks:
@@ -153,6 +180,26 @@ def _number_or_auto(option: str, text: str, minimum: int) -> int | str:
     if not text.isdecimal() or int(text) < minimum:
         raise WrongCall(f"{option} takes a whole number from {minimum}, or auto; got {text!r}")
     return int(text)
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError:
+        raise WrongCall(f"{option} takes numbers with commas between them; got {text!r}") from None
+
+
+def _fields(option: str, text: str) -> dict[str, Any]:
+    """The fields of NAME=X,NAME=X, of which numbers, true and false are values as in JSON, all else is text."""
+    fields: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise WrongCall(f"{option} takes fields such as rate=2000,nfft=256; got {part!r}")
+        fields[name.strip()] = value
+        with suppress(ValueError):
+            fields[name.strip()] = json.loads(value)
+    return fields
 
 
 def _fit(

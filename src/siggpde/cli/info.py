@@ -174,6 +174,7 @@ def _options_in_words(options: PathOptions) -> str:
     parts += ["arc-length channel"] if options.append == "arc" else []
     parts += ["lead-lag"] if options.lead_lag else []
     parts += [f"difference {options.difference}"] if options.difference else []
+    parts += ["scaled series by series"] if options.scale == "series" else []
     return ", ".join(parts)
 
 

@@ -81,6 +81,11 @@ class SeriesEstimator:
         spectrogram: Spectrogram | Mapping[str, Any] | None = None,
         channel_names: Any = None,
         max_iter: int | str = "auto",
+        batch_size: int = 50,
+        learning_rate: float = 1e-3,
+        evaluate_every: int | str = "auto",
+        validation: Any = 0.2,
+        theta: Any = "auto",
         time_limit: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = 1,
@@ -104,6 +109,11 @@ class SeriesEstimator:
         self.spectrogram = spectrogram
         self.channel_names = channel_names
         self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.evaluate_every = evaluate_every
+        self.validation = validation
+        self.theta = theta
         self.time_limit = time_limit
         self.random_state = random_state
         self.n_jobs = n_jobs

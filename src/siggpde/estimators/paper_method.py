@@ -14,10 +14,10 @@ from siggpde.committee.committee import Committee, Latents
 from siggpde.committee.mixture import NormalMixture, Recalibration
 from siggpde.committee.novelty import Novelty, Scores
 from siggpde.distributed.shard import Shard
-from siggpde.estimators.settings import FitSettings
+from siggpde.estimators.settings import FitSettings, Validation
 from siggpde.estimators.targets import SampleInfo
 from siggpde.gp.features import OrthogonalSignatureFeatures
-from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.kernel import SignatureKernel, lengthscales
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, RobustMax, Softmax, StudentT
 from siggpde.gp.model import SignatureGP
 from siggpde.gp.natural_gradients import update_posterior
@@ -31,10 +31,8 @@ from siggpde.series.batch import all_gather_series
 
 log = logging.getLogger(__name__)
 
-PAPER_PATH = PathOptions(base_point=False)
+PAPER_PATH = PathOptions(base_point=False, clock="points")
 
-_BATCH = 50
-_VALIDATION = 0.2
 _EVALUATIONS = 20  # of a phase: every 250 of 5000 iterations, as in the paper's experiments
 _TOL, _ROUGH_TOL = 1e-6, 1e-2
 _MAX_LOG_NORM = 10.0
@@ -59,10 +57,15 @@ def fit_by_the_paper(
     history = fit(
         model,
         (paths.values, y[shard.rows]),
-        PaperSchedule(settings.max_iter, _BATCH, evaluate_every=max(1, settings.max_iter // _EVALUATIONS)),
+        PaperSchedule(
+            settings.max_iter,
+            settings.batch_size,
+            settings.learning_rate,
+            settings.evaluate_every or max(1, settings.max_iter // _EVALUATIONS),
+        ),
         lengths=paths.lengths,
         sample_weight=None if info.weights is None else info.weights[shard.rows],
-        validation=_VALIDATION if info.groups is None else _split_by_groups(info.groups, settings.seed),
+        validation=_validation(settings, info),
         seed=settings.seed,
         time_limit=settings.time_limit,
         progress=settings.progress,
@@ -94,7 +97,8 @@ def paper_model(paths: SeriesBatch, likelihood: Likelihood, settings: FitSetting
     if dtype is None:
         large = shard.total * settings.n_features * 8 > _MAX_FLOAT64_BYTES
         dtype = torch.float32 if large else torch.float64
-    kernel = SignatureKernel(paths.channels, theta=starting_scales(paths, shard), tol=_TOL)
+    theta = starting_scales(paths, shard, settings.seed) if settings.theta is None else settings.theta
+    kernel = SignatureKernel(paths.channels, theta=theta, tol=_TOL)
     features = OrthogonalSignatureFeatures(paths.channels, settings.n_features, "lexicographic")
     return SignatureGP(kernel, features, likelihood, dtype=dtype).to(paths.values.device)
 
@@ -112,29 +116,44 @@ def paper_likelihood(settings: FitSettings, classes: int | None) -> Likelihood:
 
 
 @torch.no_grad()
-def starting_scales(paths: SeriesBatch, shard: Shard) -> Tensor:
-    """Scales theta (channels,) that training starts from: 1 / sqrt(2 d) for d channels of unit spread, lowered until
-    k(X, X), which grows exponentially in the length of a path, is at most e^10 for each of up to 200 series."""
-    channels = paths.channels
-    theta = torch.full((channels,), (2 * channels) ** -0.5, dtype=torch.float64)
+def starting_scales(paths: SeriesBatch, shard: Shard, seed: int) -> Tensor:
+    """Scales theta (channels,) that training starts from: those of the paper's experiments, about 1 / sqrt(2 d) for d
+    channels of unit spread; lowered, with a warning, until k(X, X), which grows exponentially in the length of a path,
+    is at most e^10 for each of up to 200 series."""
+    random = torch.Generator().manual_seed(seed)
+    theta = usual = 1 / lengthscales(paths.values, paths.lengths, random, shard.ranks).cpu()
+    first = None
     rows = torch.arange(0, shard.total, max(1, -(-shard.total // _SERIES_FOR_SCALES)))
     sample = all_gather_series(shard, rows, paths)
     for _ in range(_MAX_SHRINKS):
         scaled = sample.values * theta.to(sample.values)
         norms = signature_kernel_diag(scaled, lengths=sample.lengths, tol=_ROUGH_TOL, log=True)
         largest = shard.ranks.broadcast_value(float(norms.max()))
+        first = largest if first is None else first
         if largest <= _MAX_LOG_NORM:
             break
-        theta *= min(_SHRINK, (_MAX_LOG_NORM / largest) ** 0.25)  # log k grows by theta^4 at the most, at first
+        # log k grows by theta^4 at the most, at first
+        theta = theta * min(_SHRINK, (_MAX_LOG_NORM / largest) ** 0.25)
+    if theta is not usual and shard.ranks.leads:
+        log.warning(
+            "at the scales that the paper's experiments start from, k(X, X) of a series would be e^%.0f: training "
+            "starts from %.3g times these scales; give theta to start elsewhere",
+            first,
+            float(theta[0] / usual[0]),
+        )
     return theta
 
 
-def _split_by_groups(groups: Tensor, seed: int) -> tuple[list[int], list[int]]:
-    """Rows for training and for validation, of which groups drawn at random make up a fifth or a little more."""
+def _validation(settings: FitSettings, info: SampleInfo) -> Validation:
+    """The share of series that judges hyperparameters, or the rows for training and for validation; of groups it is
+    whole ones, drawn at random, that make up the share or a little more."""
+    if info.groups is None or not isinstance(settings.validation, float):
+        return settings.validation
+    groups = info.groups
     numbers, counts = groups.cpu().unique(return_counts=True)
-    order = torch.randperm(len(numbers), generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(len(numbers), generator=torch.Generator().manual_seed(settings.seed))
     before = counts[order].cumsum(0) - counts[order]
-    held = torch.isin(groups.cpu(), numbers[order[before < _VALIDATION * len(groups)]])
+    held = torch.isin(groups.cpu(), numbers[order[before < settings.validation * len(groups)]])
     return (~held).nonzero()[:, 0].tolist(), held.nonzero()[:, 0].tolist()
 
 

@@ -156,6 +156,8 @@ def _to_plain(value: Any) -> Any:
         return {"number": str(value)}
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
     if isinstance(value, torch.device):
         return str(value)
     if isinstance(value, list | tuple | np.ndarray):

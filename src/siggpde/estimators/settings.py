@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +32,9 @@ NEED_SERIES = ("kernel", "lifted")
 METHODS = ("views", "paper")
 DEFAULT_FEATURES = {"views": 2000, "paper": 500}
 DEFAULT_ITERATIONS = 5000
+PAPER_DEFAULTS = {"batch_size": 50, "learning_rate": 1e-3, "evaluate_every": "auto", "validation": 0.2, "theta": "auto"}
+"""The settings of training that only method="paper" has."""
+Validation = float | tuple[Sequence[int], Sequence[int]]
 STORED_ATTRIBUTES = (
     "channel_names_",
     "n_channels_",
@@ -197,6 +201,11 @@ class FitSettings:
     cache_dir: Path | None = None
     views: tuple[tuple[str, ...], tuple[View, ...]] = (KINDS, ())
     keep_series: bool = True
+    batch_size: int = 50
+    learning_rate: float = 1e-3
+    evaluate_every: int = 0
+    validation: Validation = 0.2
+    theta: Tensor | None = None
 
 
 def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float, ...] | None) -> FitSettings:
@@ -217,8 +226,7 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
     keep_series = bool(estimator.keep_series)
     if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
-    number = isinstance(limit, int | float | np.integer | np.floating) and not isinstance(limit, bool)
-    if limit is not None and not (number and limit > 0):
+    if limit is not None and not (_is_number(limit) and limit > 0):
         raise ValueError(f"time_limit must be a positive number of seconds or None, got {limit!r}")
     if method == "paper":
         _check_paper_settings(likelihood, members)
@@ -243,7 +251,43 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
         cache_dir=optional_folder("cache_dir", estimator.cache_dir),
         views=chosen_views(estimator.views, keep_series),
         keep_series=keep_series,
+        **_paper_training(estimator),
     )
+
+
+def _paper_training(estimator: Any) -> dict[str, Any]:
+    """The checked settings of `PAPER_DEFAULTS`, which method="views" refuses."""
+    given: dict[str, Any] = {name: getattr(estimator, name) for name in PAPER_DEFAULTS}
+    for name, default in PAPER_DEFAULTS.items():
+        value = given[name]
+        if estimator.method == "views" and not (isinstance(value, type(default)) and value == default):
+            raise ValueError(
+                f"{name}={value!r} is for method='paper', which is trained in steps; method='views' is a closed form: "
+                f"leave {name} at {default!r}, or take method='paper'"
+            )
+    rate, validation, theta = given["learning_rate"], given["validation"], given["theta"]
+    if not (_is_number(rate) and 0 < rate < math.inf):
+        raise ValueError(f"learning_rate must be a positive number, got {rate!r}")
+    pair = hasattr(validation, "__len__") and len(validation) == 2
+    if not pair and not (_is_number(validation) and 0 <= validation < 1):
+        raise ValueError(
+            "validation must be a share of the series from 0 up to 1, or a pair of lists of row numbers, for training "
+            f"and for validation, got {validation!r}"
+        )
+    scales = None if isinstance(theta, str) and theta == "auto" else np.atleast_1d(theta)
+    if scales is not None and not (scales.dtype.kind in "fiu" and scales.ndim == 1 and (scales > 0).all()):
+        raise ValueError(f"theta must be 'auto', a positive number or one for each channel of a path, got {theta!r}")
+    return {
+        "batch_size": at_least("batch_size", given["batch_size"], 1),
+        "learning_rate": float(rate),
+        "evaluate_every": at_least("evaluate_every", given["evaluate_every"], 1, 0),
+        "validation": tuple(validation) if pair else float(validation),
+        "theta": None if scales is None else torch.from_numpy(scales.astype(float)),
+    }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def is_series_data(X: Any) -> bool:

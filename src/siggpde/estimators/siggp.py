@@ -52,8 +52,8 @@ class SigGPClassifier(SeriesClassifier, BaseClassifier):
         With method="paper" the number of words, 500 for "auto". With method="views" a bound on the words of a view of
         paths, which are never more than 800.
     transforms : "auto", siggpde.series.PathOptions or dict
-        How series become paths; a dictionary has fields of `PathOptions`. "auto" is several ways, each a view, or time
-        and the channels with method="paper".
+        How series become paths; a dictionary has fields of `PathOptions`. "auto" is several ways, each a view, or with
+        method="paper" time and the channels, each of unit spread (`clock="points"`, no base point).
     time_channel : int, optional
         The channel of X that holds time stamps. Views of paths and kernels follow them; views of windows and of the
         spectrum go by the order of points, so resample series whose steps differ much.
@@ -69,6 +69,20 @@ class SigGPClassifier(SeriesClassifier, BaseClassifier):
         What a series of each class counts: the same for all classes together, or a weight by label.
     max_iter : int or "auto"
         Iterations of each of the three phases of method="paper"; "auto" is 5000.
+    batch_size : int
+        Series of a minibatch of method="paper".
+    learning_rate : float
+        The rate of Nadam, with method="paper".
+    evaluate_every : int or "auto"
+        With method="paper", the iterations between two looks at the validation part, of which the best state is kept;
+        "auto" is a twentieth of `max_iter`.
+    validation : float or pair of lists of int
+        With method="paper", the share of the series that judges the hyperparameters, or the numbers of the series for
+        training and for validation. With groups, the share is of whole groups.
+    theta : float, list of float or "auto"
+        With method="paper", the scales of the channels of the path, time first, that training starts from. "auto" are
+        those of the paper's experiments, about 1 / sqrt(2 d) of d channels; a warning is logged if they are lowered
+        because k(X, X) of a series would exceed e^10.
     time_limit : float, optional
         Seconds that `fit` takes at most, about: views, landmarks and members, or the rest of the phases of
         method="paper", are left out for which there is no time.
@@ -162,6 +176,7 @@ class SigGPRegressor(SeriesRegressor, BaseRegressor):
         Of "linear", "path", "kernel", "lifted", "windows", "spectrum" and pairs (name, transformer); see
         `SigGPClassifier`. "auto", alone or in the list, stands for all kinds.
     members, n_features, transforms, time_channel, mask, max_points, spectrogram, channel_names, max_iter : optional
+    batch_size, learning_rate, evaluate_every, validation, theta : optional
     time_limit, random_state, n_jobs, verbose, device, dtype, checkpoint, resume, cache_dir, keep_series : optional
         The parameters from `members` on are those of `SigGPClassifier`.
 

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
+from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.distributed.shard import Shard
 from siggpde.numerics import inputs
 from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.signature import signature
@@ -22,6 +24,19 @@ from siggpde.numerics.signature_kernel import (
 from siggpde.numerics.static_kernels import Static, check_static
 from siggpde.numerics.words import Word, as_integer, check_words, letter_counts, words_up_to
 from siggpde.series import SeriesBatch
+
+_SPREAD_POINTS = 1000
+
+
+def lengthscales(x: Tensor, lengths: Tensor | None, random: torch.Generator, ranks: Ranks = ALONE) -> Tensor:
+    """Returns max(1, sqrt(d E|x_i - x'_i|²)) for every channel i of d, over pairs of 1000 points of the series of all
+    ranks: GPSig's, by whose inverses the channels of the paper's experiments are scaled at the start."""
+    points = x[inputs.row_mask(x, lengths)]
+    of_points = Shard(ranks, len(points))
+    drawn = torch.randperm(of_points.total, generator=random)[:_SPREAD_POINTS]
+    points = of_points.all_gather(drawn, points[of_points.local_index(drawn)])
+    spread = 2 * points.var(dim=0, correction=0)
+    return (x.shape[2] * spread).sqrt().clamp_min(1.0)
 
 
 class PathKernel(nn.Module):

@@ -92,7 +92,13 @@ GP_TENSORS = {
 
 # Series to paths.
 
-_PATH_OPTIONS = {"time base_point lead_lag": bool, "append": {"none", "variation", "arc"}, "difference": integer(0, 5)}
+_PATH_OPTIONS = {
+    "time base_point lead_lag": bool,
+    "append": {"none", "variation", "arc"},
+    "difference": integer(0, 5),
+    "clock?": {"span", "points"},
+    "scale?": {"set", "series"},
+}
 
 
 def _transform(smallest: float = _SPREAD, largest: float = LARGEST) -> Schema:

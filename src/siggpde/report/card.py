@@ -21,6 +21,8 @@ _OPTIONS = {
     "append": "Channels appended",
     "lead_lag": "Lead-lag",
     "difference": "Differences taken",
+    "clock": "Time has unit spread over",
+    "scale": "Channels standardised over the",
 }
 _LONGEST_LIST = 20
 _FEW_PER_LABEL = 10

@@ -17,6 +17,8 @@ from siggpde.series.batch import SeriesBatch, as_series_batch
 from siggpde.series.statistics import mean_and_spread
 
 Append = Literal["none", "variation", "arc"]
+Clock = Literal["span", "points"]
+Scale = Literal["set", "series"]
 _CHUNK_VALUES = 2**18  # numbers handled at a time: 2 MB, which stay in the processor's cache
 _LEARNED = ("mean", "spread", "appended_spread", "duration")
 
@@ -40,6 +42,11 @@ class PathOptions:
         Every channel twice, one a step behind the other, which brings in quadratic variation.
     difference
         How many times the series is replaced by its changes from point to point, before all else.
+    clock
+        `"span"`, the time above, or `"points"`: time has a standard deviation of 1 over the points of a path, or, where
+        time stamps are given, over the points of all training series.
+    scale
+        Channels have mean 0 and standard deviation 1 over the training `"set"`, or in every single `"series"`.
 
     Examples
     --------
@@ -52,12 +59,18 @@ class PathOptions:
     append: Append = "none"
     lead_lag: bool = False
     difference: int = 0
+    clock: Clock = "span"
+    scale: Scale = "set"
 
     def __post_init__(self) -> None:
         if not isinstance(self.difference, int) or not 0 <= self.difference <= 5:
             raise ValueError(f"difference must be an integer from 0 to 5, got {self.difference!r}")
         if self.append not in ("none", "variation", "arc"):
             raise ValueError(f"append must be 'none', 'variation' or 'arc', got {self.append!r}")
+        if self.clock not in ("span", "points"):
+            raise ValueError(f"clock must be 'span' or 'points', got {self.clock!r}")
+        if self.scale not in ("set", "series"):
+            raise ValueError(f"scale must be 'set' or 'series', got {self.scale!r}")
 
     def channels(self, channels: int) -> int:
         """The number of channels of the path of a series with `channels` channels."""
@@ -66,7 +79,8 @@ class PathOptions:
 
 
 class PathTransform:
-    """Series to paths with `options`, standardised with the means and spreads that `fit` learned for each channel.
+    """Series to paths with `options`, standardised with the means and spreads that `fit` learned for each channel, or
+    that each series has itself.
 
     Parameters
     ----------
@@ -98,7 +112,8 @@ class PathTransform:
         ranks: Ranks = ALONE,
     ) -> PathTransform:
         """Learns means and spreads from the training series (n, length, channels), of all `ranks` the same, and the
-        median duration where `times` (n, length) are given; a `SeriesBatch` brings its own lengths and times."""
+        duration of a usual series where `times` (n, length) are given; a `SeriesBatch` brings its own lengths and
+        times."""
         with ranks.together():
             batch = self._checked(as_series_batch(series, lengths, times))
             if len(batch) == 0:
@@ -106,15 +121,17 @@ class PathTransform:
 
         def appended() -> Iterator[SeriesBatch]:
             for chunk in self._chunks(batch):
-                standard = replace(chunk, values=self._standardised(chunk.values)).hold_last()
+                standard = replace(chunk, values=self._standardised(chunk)).hold_last()
                 yield replace(chunk, values=self._running_sums(standard.values))
 
-        self.mean, self.spread = mean_and_spread(partial(self._chunks, batch), ranks)
+        if self.options.scale == "set":
+            self.mean, self.spread = mean_and_spread(partial(self._chunks, batch), ranks)
+        else:
+            self.mean = torch.zeros(batch.channels, dtype=torch.float64, device=batch.values.device)
+            self.spread = torch.ones_like(self.mean)
         self.duration = None
         if batch.times is not None:
-            held = [chunk.hold_last().times for chunk in self._chunks(batch)]
-            durations = [stamps[:, -1] - stamps[:, 0] for stamps in held if stamps is not None]
-            self.duration = ranks.all_gather_rows(torch.cat(durations)).median()
+            self.duration = self._duration(batch, ranks)
             if not self.duration > 0:
                 self.duration = torch.ones((), dtype=torch.float64)
         if self.options.append != "none":
@@ -150,9 +167,23 @@ class PathTransform:
         assert values is not None
         return SeriesBatch(values, None if batch.lengths is None else torch.cat(lengths), first=batch.first)
 
+    def _duration(self, batch: SeriesBatch, ranks: Ranks) -> Tensor:
+        """Returns the median duration of the series, or that of even times with the spread of all their times."""
+        if self.options.clock == "points":
+
+            def elapsed() -> Iterator[SeriesBatch]:
+                for chunk in self._chunks(batch):
+                    assert chunk.times is not None
+                    yield replace(chunk, values=(chunk.times - chunk.times[:, :1])[:, :, None])
+
+            return 12**0.5 * mean_and_spread(elapsed, ranks)[1][0]
+        held = [chunk.hold_last().times for chunk in self._chunks(batch)]
+        durations = [stamps[:, -1] - stamps[:, 0] for stamps in held if stamps is not None]
+        return ranks.all_gather_rows(torch.cat(durations)).median()
+
     def _path(self, series: SeriesBatch) -> SeriesBatch:
         """Returns the paths of one chunk."""
-        series = replace(series, values=self._standardised(series.values)).hold_last()
+        series = replace(series, values=self._standardised(series)).hold_last()
         path, counts = series.values, series.lengths
         clock = None if series.times is None else (series.times - series.times[:, :1])[:, :, None]
         if self.options.base_point:
@@ -168,7 +199,7 @@ class PathTransform:
             counts = None if counts is None else 2 * counts - 1
         if self.options.time:
             if clock is None:
-                clock = _even_times(path, counts)
+                clock = _even_times(path, counts, self.options.clock)
             else:
                 assert self.duration is not None
                 clock = clock * (12**0.5 / self.duration.to(clock.device))
@@ -246,9 +277,10 @@ class PathTransform:
             setattr(transform, name, None if value is None else torch.tensor(value, dtype=torch.float64))
         return transform
 
-    def _standardised(self, values: Tensor) -> Tensor:
-        assert self.mean is not None and self.spread is not None
-        return (values - self.mean.to(values.device)) / self.spread.to(values.device)
+    def _standardised(self, chunk: SeriesBatch) -> Tensor:
+        mean, spread = (self.mean, self.spread) if self.options.scale == "set" else _of_each(chunk)
+        assert mean is not None and spread is not None
+        return (chunk.values - mean.to(chunk.values.device)) / spread.to(chunk.values.device)
 
     def _running_sums(self, path: Tensor) -> Tensor:
         """Returns running sums of absolute changes (n, length, channels), or of lengths (n, length, 1), of paths that
@@ -270,12 +302,27 @@ def _changes(batch: SeriesBatch) -> SeriesBatch:
     return SeriesBatch(batch.values.diff(dim=1), lengths, times, batch.first)
 
 
-def _even_times(path: Tensor, counts: Tensor | None) -> Tensor:
-    """Returns evenly spaced times (n, length, 1), from 0 to sqrt(12) at the last point of every path."""
+def _of_each(batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+    """Returns the mean and the spread of every channel of each series, (n, 1, channels); of a constant one it is 1."""
+    inside, counts = batch.inside()[:, :, None], batch.counts()[:, None, None]
+    values = torch.where(inside, batch.values, 0.0)
+    unit = values.abs().amax(dim=1, keepdim=True)
+    unit = torch.where(unit > 0, unit, 1.0)  # squares of numbers near the ends of the range would leave it
+    mean = (values / unit).sum(dim=1, keepdim=True) / counts
+    centred = torch.where(inside, values / unit - mean, 0.0)
+    spread = (centred.square().sum(dim=1, keepdim=True) / counts).sqrt()
+    return mean * unit, torch.where(spread > 1e-12, spread * unit, 1.0)
+
+
+def _even_times(path: Tensor, counts: Tensor | None, clock: Clock) -> Tensor:
+    """Returns evenly spaced times (n, length, 1), from 0 to sqrt(12) at the last point of every path; with "points" to
+    sqrt(12 (l - 1) / (l + 1)) of l points, whose spread is 1."""
     n, length, _ = path.shape
     index = torch.arange(length, dtype=path.dtype, device=path.device).expand(n, length)
     last = torch.full((n,), length - 1, device=path.device) if counts is None else counts - 1
     share = torch.minimum(index, last[:, None]) / last.clamp_min(1)[:, None]
+    if clock == "points":
+        share = share * (last / (last + 2).to(share)).sqrt()[:, None]
     return share[:, :, None] * 12**0.5
 
 

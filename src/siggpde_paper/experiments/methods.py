@@ -21,7 +21,7 @@ from siggpde.datasets.loading import cache_folder
 from siggpde.estimators import SigGPClassifier
 from siggpde.gp.cache import PathStore
 from siggpde.gp.features import OrthogonalSignatureFeatures
-from siggpde.gp.kernel import SignatureKernel
+from siggpde.gp.kernel import SignatureKernel, lengthscales
 from siggpde.gp.likelihoods import Bernoulli, RobustMax, Softmax
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import AnyGP, SignatureGP
@@ -32,7 +32,6 @@ from siggpde.gp.training import fit
 from siggpde.series import SeriesBatch, Spectrogram
 from siggpde_paper.experiments.variants import FiniteDifferenceKernel
 from siggpde_paper.gpsig import gpsig
-from siggpde_paper.gpsig.models import lengthscales
 
 
 class Prepared(NamedTuple):

@@ -10,7 +10,7 @@ from torch.autograd import Function
 from torch.linalg import solve_triangular
 
 from siggpde.gp.features import InducingFeatures, Projection, positive_tail
-from siggpde.gp.kernel import PathKernel
+from siggpde.gp.kernel import PathKernel, lengthscales
 from siggpde.gp.likelihoods import Likelihood
 from siggpde.gp.likelihoods.base import Classification
 from siggpde.gp.model import SparseGP
@@ -314,15 +314,6 @@ class InducingSequences(WhitenedFeatures):
 Quotas = Literal["equal", "proportional", "none"]
 
 _NOISE = 0.4
-_SPREAD_POINTS = 1000
-
-
-def lengthscales(x: Tensor, lengths: Tensor, random: torch.Generator) -> Tensor:
-    """Returns max(1, sqrt(d E|x_i - x'_i|²)) for every channel i of d, over pairs of 1000 points of all series."""
-    points = x[inputs.row_mask(x, lengths)]
-    drawn = points[torch.randperm(len(points), generator=random)[:_SPREAD_POINTS]]
-    spread = 2 * drawn.var(dim=0, correction=0)
-    return (x.shape[2] * spread).sqrt().clamp_min(1.0)
 
 
 def chosen_series(y: Tensor, count: int, classes: int, random: torch.Generator, quotas: Quotas = "equal") -> Tensor:
