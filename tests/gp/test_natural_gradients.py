@@ -136,6 +136,18 @@ def test_hyperparameters_end_with_the_best_state_seen():
         assert history.of("all")[-1].theta == model.kernel.theta.tolist()
 
 
+def test_scales_far_off_are_left_while_the_elbo_rises_by_nats():
+    """The validation NLPP is worse for a few steps on the way, for q(u) follows the scales by one step at a time."""
+    x = series(300, length=16, channels=4)
+    y = labels(x, 2)
+    model = small_gp(Bernoulli(), 15, channels=4, theta=2.0, tol=1e-6)
+    history = fit(model, (x, y), **QUIET)
+    before = [record.nlpp for record in history.of("q") if record.nlpp is not None]
+    first, *_, best = sorted((r.nlpp for r in history.of("hyperparameters") if r.nlpp is not None), reverse=True)
+    assert first > before[-1] > best, "the case that it is about"
+    assert float(model.elbo(x, y).detach()) / len(y) > -10, "where it starts it is below -1000"
+
+
 def test_without_validation_hyperparameters_that_only_get_worse_are_taken_back():
     _, x, y = task("gaussian", n=20)
     model = whole_gp(2, Gaussian(0.1))

@@ -19,6 +19,7 @@ from siggpde.gp.trainer import Part, Trainer, frozen, trainable
 from siggpde.gp.variational import NaturalParameters
 
 _IMPROVEMENT = 0.005  # an evaluation counts as an improvement when it lowers the NLPP by this share
+_STILL_RISING = 0.1  # nats a series by which the ELBO rises between two evaluations while scales are far off
 # Curvature of the first step from the prior: that of a softmax or logistic likelihood at its steepest.
 _START_CURVATURE = 0.25
 
@@ -248,7 +249,8 @@ class NaturalGradients:
     settle : float, default 2e-4
         A phase of q(u) ends when a step raises the ELBO by less than this, in nats a series.
     patience : int, default 3
-        Evaluations without improvement after which the hyperparameters are left.
+        Evaluations without improvement after which the hyperparameters are left; one at which the ELBO has risen by
+        more than 0.1 nats a series does not count.
     max_joint : int, default 60000
         Up to this many series q(u) takes steps on all of them; above, stochastic steps only.
 
@@ -282,7 +284,8 @@ class NaturalGradients:
 @dataclass
 class NaturalState:
     """Natural parameters of q(u), the step rho, how many steps or evaluations in a row gained too little (`idle`),
-    iterations with minibatches at the start (`warm_up`) and, if learned, the states of Adam and of the best model."""
+    iterations with minibatches at the start (`warm_up`) and, if learned, the states of Adam and of the best model, and
+    the highest ELBO per series so far."""
 
     precision: Tensor
     shift: Tensor
@@ -292,6 +295,7 @@ class NaturalState:
     optimizer: dict[str, Any] | None = None
     best: dict[str, Any] | None = None
     best_score: float = math.inf
+    highest_elbo: float = math.inf
 
 
 class NaturalPhase(Phase[NaturalState]):
@@ -454,5 +458,7 @@ class LearnHyperparameters(NaturalPhase):
         score = nlpp if nlpp is not None else (-elbo if elbo is not None else math.inf)
         if score < state.best_score - 1e-4 or state.best is None:
             state.best_score, state.best, state.idle = score, copy.deepcopy(trainer.model.state_dict()), 0
-        else:
+        elif elbo is None or elbo < state.highest_elbo + _STILL_RISING:
             state.idle += 1
+        if elbo is not None:
+            state.highest_elbo = elbo if state.highest_elbo == math.inf else max(state.highest_elbo, elbo)
