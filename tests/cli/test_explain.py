@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import FAST, LONG, figures, refuse, run, succeed, write
+from helpers.cli_data import FAST, LONG, figures, loaded, long_table, refuse, run, succeed, write
 from siggpde.plots import plot_explanation
 
 
@@ -94,3 +94,43 @@ def test_models_without_series(models: Path, tmp_path: Path):
     assert change["valid"] and change["target"] == values["runner_up"]
     alone = write(pl.read_csv(models / "test.csv").filter(pl.col("who") == "w0"), tmp_path / "one.csv")
     refuse(2, "add such series to DATA", "explain", tmp_path / "m", alone, "--number", "0", "--counterfactual")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models of method="paper" of two seeds, `one` and `two`, and `copy`, which is `one` again."""
+    folder = tmp_path_factory.mktemp("published")
+    train = write(long_table(60), folder / "train.csv")
+    for name, seed in (("one", 0), ("two", 1), ("copy", 0)):
+        options = ["--target", "kind", "--method", "paper", "--max-iter", "20", "--seed", seed, "--n-features", "30"]
+        succeed("fit", train, "--output", folder / name, *LONG, *options, "--jobs", "1")
+    return folder
+
+
+def test_words_as_the_paper_ranks_them(published: Path, models: Path, tmp_path: Path):
+    reading = loaded(published / "one").paper_reading(10)
+    values = figures("explain", published / "one", "--paper")
+    assert [word["name"] for word in values["words"]] == [word.name for word in reading.words]
+    assert values["words"][0]["size"] == reading.words[0].size and values["in_common"] == reading.in_common()
+    alone = run("explain", published / "one", "--paper", "--top", "3")
+    assert reading.words[2].name in alone.stdout and reading.words[3].name not in alone.stdout
+    assert "one model does not tell" in alone.stderr
+    pytest.importorskip("matplotlib")
+    picture, both = tmp_path / "words.png", ["--beside", published / "two", "--beside", published / "copy"]
+    result = succeed("explain", published / "one", "--paper", *both, "--plot", picture, "--json")
+    values, other = json.loads(result.stdout), loaded(published / "two").paper_reading(29)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    place = [word.name for word in other.words].index(reading.words[0].name) + 1
+    assert values["words"][0]["ranks"] == [1, place, 1]
+    shared = {word.name for word in reading.words} & {word.name for word in other.words[:10]}
+    assert set(values["in_common"]) == shared and 0 < len(shared) < 10
+    assert f"3 models disagree: they have {len(shared)} of the first 10 words in common" in result.stderr
+    same = run("explain", published / "one", "--paper", "--beside", published / "copy")
+    assert "disagree" not in same.stderr and same.exit_code == 0
+    refuse(2, "DATA is missing", "explain", published / "one")
+    refuse(2, "add it, or leave --beside out", "explain", published / "one", "x.csv", "--beside", published / "two")
+    refuse(2, "leave out one of them", "explain", published / "one", "--paper", "--number", "1")
+    refuse(1, "committee of views", "explain", models / "kinds", "--paper")
+    narrow = ["--target", "kind", "--method", "paper", "--max-iter", "2", "--n-features", "9", "--channels", "x"]
+    succeed("fit", published / "train.csv", "--output", tmp_path / "x", *LONG[:4], *narrow, "--jobs", "1")
+    refuse(2, "a model of other channels", "explain", published / "one", "--paper", "--beside", tmp_path / "x")

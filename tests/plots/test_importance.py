@@ -39,6 +39,9 @@ def test_effects_and_what_the_paper_reads(pyplot, drawn):
     assert [bar.get_width() for bar in bars] == [1.5] and ax.get_xlabel() == "|m|"
     drawn(ax)
     assert len(plots.plot_paper_reading(WORDS).patches) == 1
+    sure = (None, [WORDS[0].name], [])
+    plain, surely, pale = (plots.plot_paper_reading(WORDS, sure=names).patches[0].get_facecolor() for names in sure)
+    assert plain == surely != pale
     assert_refused("no words to draw", plots.plot_paper_reading, [])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,17 +46,25 @@ def explain(
     counterfactual: Annotated[
         bool, options.option("With --number: the smallest change that turns the prediction.", name="--counterfactual")
     ] = False,
+    paper: Annotated[
+        bool, options.option("Of --method paper: the words with the largest weights |m|.", name="--paper")
+    ] = False,
+    beside: Annotated[
+        list[Path] | None,
+        options.option("With --paper: a model of another seed, which may have other words; may be repeated.", "MODEL"),
+    ] = None,
     plot: Annotated[
         Path | None, options.option("Draw the importance, or with --number the series.", "FILE.png")
     ] = None,
     *,
-    call: options.ModelCall,
+    call: options.CallOfModel,
 ) -> None:
     """Show the importance of channels, time regions, scales of windows, words and views, overall and for each class.
 
     A word is a sequence of channels that move one after the other. --number shows the evidence for and against the
     prediction of one series, by channel and stretch of time, compared with other series of DATA. --counterfactual adds
-    the change of one stretch that turns this prediction into the runner-up.
+    the change of one stretch that turns this prediction into the runner-up. --paper ranks words by the size of their
+    weights, as the SigGPDE paper does.
     """
     check_output_file(plot, call.force, (".png",), "--plot", call.inputs)
     from siggpde.cli.data import open_model, series_for
@@ -63,6 +72,15 @@ def explain(
 
     if plot is not None:  # before any work, for it may not be installed
         require_matplotlib("figure")
+    if beside and not paper:
+        raise WrongCall("--beside is for the words of --paper; add it, or leave --beside out")
+    if paper and number is not None:
+        raise WrongCall("--paper is about a model and --number about one series; leave out one of them")
+    if paper:
+        _explain_as_the_paper(call, top, beside or [], plot)
+        return
+    if call.data is None:
+        raise WrongCall("DATA is missing: only --paper explains a model without series")
     if counterfactual and number is None:
         raise WrongCall("--counterfactual is for one series; name it with --number")
     estimator = open_model(call)
@@ -91,6 +109,51 @@ def explain(
     print_result(values, call.as_json, lambda: (_importance_tables if number is None else _tables_of_one)(values))
     if number is None and not call.as_json:
         log.info("%s", _footnote(values))
+
+
+def _explain_as_the_paper(call: options.CallOfModel, top: int, beside: list[Path], plot: Path | None) -> None:
+    """Prints and draws the words with the largest weights; a warning says where models of other seeds have others."""
+    from siggpde.cli.data import open_model
+    from siggpde.plots import plot_paper_reading, require_matplotlib
+
+    models = [call.model, *beside]
+    estimators = [open_model(replace(call, model=model)) for model in models]
+    for model, estimator in zip(beside, estimators[1:], strict=True):
+        if estimator.channel_names_ != estimators[0].channel_names_:
+            raise WrongCall(
+                f"--beside {model} is a model of other channels than {call.model}; give one of the same data"
+            )
+    whole = [estimator.paper_reading(sys.maxsize) for estimator in estimators]
+    first, *others = [replace(reading, words=reading.words[:top]) for reading in whole]
+    common = first.in_common(*others)
+    ranks = [{word.name: place for place, word in enumerate(reading.words, 1)} for reading in whole]
+    words = [{"name": word.name, "size": word.size, "std": word.std} for word in first.words]
+    for word in words:
+        word["ranks"] = [places.get(word["name"]) for places in ranks]
+    values = {"models": list(map(str, models)), "all_words": first.all_words, "words": words, "in_common": common}
+    if plot is not None:
+        figure = require_matplotlib("figure").Figure(
+            figsize=(6.4, len(models) * max(2.0, 0.32 * top + 1.2)), layout="constrained"
+        )
+        axes = figure.subplots(len(models), squeeze=False)[:, 0]
+        for ax, model, reading in zip(axes, models, [first, *others], strict=True):
+            plot_paper_reading(reading, ax, sure=common if others else None)
+            ax.set_title(str(model) if others else "", fontsize="medium", loc="left")
+        write_bytes(plot, _png(figure))
+        log.info("the picture is in %s", plot)
+    header = ["word", "|m|", "± sd", *(f"rank in {model}" for model in beside)]
+    rows = [[w["name"], f"{w['size']:.3f}", f"{w['std']:.3f}", *map(str, w["ranks"][1:])] for w in words]
+    title = f"{call.model}: words by |m|, the first of {first.all_words}"
+    print_result(values, call.as_json, lambda: [column_table(title, header, rows)])
+    if not beside:
+        log.info(
+            "one model does not tell how sure this order is: fit another with --seed and give it as --beside MODEL"
+        )
+    elif len(common) < len(words):
+        log.warning(
+            "the %d models disagree: they have %d of the first %d words in common%s", len(models), len(common),
+            len(words), f" ({', '.join(common)})" if common else "",
+        )  # fmt: skip
 
 
 def _donors(estimator: Predictor, data: SeriesData, number: int, values: dict[str, Any]) -> list[np.ndarray] | None:

@@ -110,7 +110,14 @@ class ModelCall:
     @property
     def inputs(self) -> list[Path]:
         """The files and folders that are read, which no output may overwrite."""
-        return [self.model, *self.read_options.files(self.data)]
+        return [self.model, *([] if self.data is None else self.read_options.files(self.data))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallOfModel(ModelCall):
+    """The same of a command that may do without DATA."""
+
+    data: Annotated[str | None, argument("Its series, as for fit; --paper needs none.", "DATA")] = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

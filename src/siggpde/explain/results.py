@@ -531,6 +531,11 @@ class PaperReading(_Result):
     classes: dict[Any, list[WordWeight]]
     all_words: int
 
+    def in_common(self, *others: PaperReading) -> list[str]:
+        """Returns the names of the words that this reading and others list, such as those of other seeds."""
+        listed = [{word.name for word in other.words} for other in others]
+        return [word.name for word in self.words if all(word.name in names for names in listed)]
+
 
 @dataclass(frozen=True, eq=False)
 class Counterfactual(_ArrayResult):

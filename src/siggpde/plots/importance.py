@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -168,7 +168,9 @@ def plot_effects(effects: Iterable[Effect], ax: Axes | None = None, *, label: st
     return ax
 
 
-def plot_paper_reading(reading: PaperReading | Iterable[WordWeight], ax: Axes | None = None) -> Axes:
+def plot_paper_reading(
+    reading: PaperReading | Iterable[WordWeight], ax: Axes | None = None, *, sure: Collection[str] | None = None
+) -> Axes:
     """Draws bars of |m| of words, the largest at the top, with one standard deviation under q(u), as the paper does.
 
     Parameters
@@ -177,6 +179,8 @@ def plot_paper_reading(reading: PaperReading | Iterable[WordWeight], ax: Axes | 
         What `paper_reading` of an estimator returns, or the words of one class of it.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; those of a new figure without them.
+    sure : collection of str, optional
+        Names of words, such as those that models of other seeds list too (`in_common`); the bars of others are pale.
 
     Returns
     -------
@@ -192,9 +196,12 @@ def plot_paper_reading(reading: PaperReading | Iterable[WordWeight], ax: Axes | 
         raise ValueError("there are no words to draw; give those of `paper_reading`")
     ax = style.axes_or_new(ax, height=max(2.0, 0.3 * len(shown) + 1.0))
     sizes = [part.size for part in shown]
+    colours = [style.BLUE if sure is None or part.name in sure else style.PALE for part in shown]
     _spread(ax, sizes, [part.std for part in shown])
     ax.set_xlim(left=0)
-    return named_bars(ax, [part.name for part in shown], sizes, [style.BLUE] * len(shown), "|m|")
+    return named_bars(
+        ax, [part.name for part in shown], sizes, colours, "|m|" if sure is None else "|m|; pale: not in all lists"
+    )
 
 
 def _spread(ax: Axes, values: list[float], std: list[float]) -> None:
