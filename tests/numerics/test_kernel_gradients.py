@@ -111,6 +111,18 @@ def test_the_rules_of_the_paper_agree_with_the_adjoint(rule: Any):
     assert agree(gradient(signature_kernel(x, gradient=rule), x), wanted, 1e-7)
 
 
+@pytest.mark.parametrize("rule", ["variation", "augmented"])
+def test_the_rules_of_the_paper_are_in_plain_torch_on_every_device(rule: Any, monkeypatch: pytest.MonkeyPatch):
+    """No backend is asked, neither the core nor Triton, where there is something to differentiate."""
+    x = leaf(make("brownian", 0, 3, 5, 2, 1.0))
+    module = "siggpde.numerics.signature_kernel.backend_for"
+    monkeypatch.setattr(module, lambda *_, **__: pytest.fail("a backend was asked"))
+    for value in (signature_kernel_diag(x, gradient=rule), signature_kernel(x, gradient=rule)):
+        assert bool(gradient(value, x)[0].any())
+    with pytest.raises(pytest.fail.Exception):
+        signature_kernel_diag(x)
+
+
 @pytest.mark.parametrize("rule", ["adjoint", "variation", "augmented"])
 def test_gradients_of_finite_differences_converge(rule: Any):
     x, y = leaf(make("smooth", 6, 2, 5, 2, 1.5)), leaf(make("smooth", 7, 2, 4, 2, 1.5))

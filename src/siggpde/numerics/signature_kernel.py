@@ -71,8 +71,8 @@ def signature_kernel(
         The accuracy of "series", at least 16 roundings of the dtype.
     gradient : {"adjoint", "variation", "augmented"}
         By the exact reverse sweep of the solver, by variation of the PDE (Algorithm 2 of Lemercier et al., 2021), or by
-        the augmented PDE (their Algorithm 1). The last two are there for comparison: slow, in plain torch, and always
-        at full accuracy.
+        the augmented PDE (their Algorithm 1). The last two are there for comparison: slow, in plain torch on GPUs too,
+        where only the adjoint has Triton kernels, and always at full accuracy.
     lengths, y_lengths : arrays of int (n,) and (m,), optional
         Only so many points of each series count.
     max_points : int, optional

@@ -22,7 +22,8 @@ class Spectrogram:
 
     A series of several channels gives the bins of its first channel, then those of its second, and so on. The paper's
     whale calls are `Spectrogram(2000, 256, 128, first_bin=2, last_bin=29)`, in power; every channel of every series is
-    then brought to mean 0 and spread 1 by itself, not all channels together as `standardise` does.
+    then brought to mean 0 and spread 1 by itself (`PathOptions(scale="series")`), not all channels together as
+    `standardise` does.
 
     Parameters
     ----------

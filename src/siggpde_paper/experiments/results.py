@@ -89,6 +89,11 @@ class Results:
         self._data = stored
 
     @property
+    def config(self) -> dict[str, Any]:
+        """The settings on which the records depend."""
+        return self._data["config"]
+
+    @property
     def installation(self) -> dict[str, Any]:
         return self._data["installation"]
 

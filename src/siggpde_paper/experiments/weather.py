@@ -200,13 +200,11 @@ def report(config: dict[str, Any], results: Results) -> str:
     if test is None or not runs:
         raise ValueError(f"{results.folder} holds no results of the weather experiment; run it first")
     names = {name: config["methods"][name]["name"] for name in runs}
-    sections, summary = [_data(config, test, runs)], summarise(config, test, runs)
-    for title, part in (
-        (f"Thinned test, {config['data']['ratio']} dry windows for a wet one:", "thinned"),
-        ("Test at the natural rate, every hour foretold once, log-odds corrected for the thinning:", "natural"),
-    ):
-        sections += [title, _scores(names, summary[part]), _differences(config, names, summary[part])]
-    reduced = {"config": config, "installation": results.installation, "commits": results.commits, "records": summary}
+    summary = summarise(config, test, runs)
+    sections = [_data(config, test, runs), *score_sections(config, summary)]
+    reduced = {
+        "config": results.config, "installation": results.installation, "commits": results.commits, "records": summary
+    }  # fmt: skip
     with atomic_write(results.folder / "reduced.json") as file:
         file.write((json.dumps(reduced, indent=1) + "\n").encode())
     sections.append(_intervals(config, names, runs))
@@ -215,6 +213,17 @@ def report(config: dict[str, Any], results: Results) -> str:
         sections += [describe_stretch(config, results, described, test), *describe_features(config, results, described)]
     sections += [_training(config, names, runs), _costs(names, runs)]
     return tables.page(*sections, tables.notes_list(config))
+
+
+def score_sections(config: dict[str, Any], summary: Record) -> list[str]:
+    """The tables of scores and of differences in NLPP, for both tests, of what `summarise` returns."""
+    names, sections = {name: config["methods"][name]["name"] for name in summary["thinned"]["scores"]}, []
+    for title, part in (
+        (f"Thinned test, {config['data']['ratio']} dry windows for a wet one:", "thinned"),
+        ("Test at the natural rate, every hour foretold once, log-odds corrected for the thinning:", "natural"),
+    ):
+        sections += [title, _scores(names, summary[part]), _differences(config, names, summary[part])]
+    return sections
 
 
 def summarise(config: dict[str, Any], test: Record, runs: dict[str, list[Record]]) -> Record:

@@ -101,7 +101,12 @@ def test_report(config, results, monkeypatch):
         assert f"({name}.png)" in text
         for ending in ("png", "svg"):
             assert (results.folder / f"{name}.{ending}").stat().st_size > 1000
-    reduced = json.loads((results.folder / "reduced.json").read_text())["records"]
+    whole = json.loads((results.folder / "reduced.json").read_text())
+    reduced = whole["records"]
+    assert whole["config"] == json.loads(results.file.read_text())["config"]
+    assert len(json.dumps(reduced)) < 0.2 * results.file.stat().st_size, "without the log-odds"
+    tables = weather.score_sections(config, reduced)
+    assert len(tables) == 6 and all(table in text for table in tables)
     for part in ("thinned", "natural"):
         for name, estimates in reduced[part]["scores"].items():
             value, low, high = estimates["nlpp"]
