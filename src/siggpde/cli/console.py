@@ -68,7 +68,10 @@ def one_line_errors() -> Iterator[None]:
         raise typer.Exit(2) from error
     except (OSError, ValueError, RuntimeError, ArithmeticError, ImportError, MemoryError) as error:
         log.debug("where it failed:", exc_info=True)
-        typer.echo(f"Error: {printable(as_cli_options(str(error))) or type(error).__name__}", err=True)
+        words = printable(as_cli_options(str(error))) or type(error).__name__
+        if isinstance(error, MemoryError):
+            words = f"not enough memory: {words}; give fewer or shorter series at a time"
+        typer.echo(f"Error: {words}", err=True)
         raise typer.Exit(1) from error
 
 

@@ -18,6 +18,7 @@ from siggpde.committee.novelty import Scores, SeriesNovelty, warn_of_novelty
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.settings import (
+    LARGEST_SQUARED,
     at_least,
     channel_attributes,
     check_batch,
@@ -149,7 +150,7 @@ class SeriesEstimator:
         with threads(self.n_jobs, len(y)):
             batch = preparation.fit_transform(series_of(X), ranks=shard.ranks)
             with shard.ranks.together():
-                check_batch(batch, shard.size)
+                check_batch(batch, shard.size, LARGEST_SQUARED)
                 if len(y) < 2:
                     raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
                 assert preparation.raw_channels is not None

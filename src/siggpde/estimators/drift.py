@@ -29,6 +29,7 @@ _PATH_LENGTH = 6.0
 _ALIKE = 1e-2  # 1 - the mean of k below which it is solved more precisely
 _ROUNDING = 1e-9
 _NUMBERS = 2**22  # of permutations handled at a time
+_MOST_PERMUTATIONS = 10**7
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ def drift(
     (True, 'level of x')
     """
     permutations = at_least("permutations", permutations, 1)
+    if permutations > _MOST_PERMUTATIONS:
+        raise ValueError(f"permutations must be at most {_MOST_PERMUTATIONS}, got {permutations}")
     max_series = at_least("max_series", max_series, 2)
     random = np.random.default_rng(seed_of(random_state))
     first, second = _prepared(reference, X, time_channel)

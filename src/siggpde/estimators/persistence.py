@@ -54,7 +54,9 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
         **model,
     }
     if hasattr(estimator, "classes_"):
-        manifest["classes"] = {"dtype": estimator.classes_.dtype.str, "values": estimator.classes_.tolist()}
+        classes = estimator.classes_
+        plain = classes.astype(np.int64) if classes.dtype.kind in "mM" else classes  # dates as numbers of their unit
+        manifest["classes"] = {"dtype": classes.dtype.str, "values": plain.tolist()}
     write_folder(path, tensors, manifest, model_card(estimator, path), force=force)
 
 

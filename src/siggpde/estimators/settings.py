@@ -26,6 +26,7 @@ from siggpde.views.kinds import KINDS
 log = logging.getLogger(__name__)
 Kind = TypeVar("Kind")
 _LARGEST = 1e300
+LARGEST_SQUARED = 1e150
 _UNNAMED = re.compile(r"channel \d+|time")  # what channels without names are called
 NEED_SERIES = ("kernel", "lifted")
 """The kinds of views that have no finite features, and need the landmark series to predict."""
@@ -169,14 +170,14 @@ def channel_attributes(X: Any, channels: int, names: Any) -> dict[str, Any]:
     return attributes
 
 
-def check_batch(batch: SeriesBatch, targets: int | None = None) -> None:
-    """Raises ValueError where values are too large to be summed, or where there are not as many series as targets."""
+def check_batch(batch: SeriesBatch, targets: int | None = None, largest: float = _LARGEST) -> None:
+    """Raises ValueError for values too large to be summed, or squared, or for another number of series than targets."""
     low, high = batch.values.aminmax()
-    if not (low >= -_LARGEST and high <= _LARGEST):
-        series, point, channel = (batch.values.abs() > _LARGEST).nonzero()[0].tolist()
+    if not (low >= -largest and high <= largest):
+        series, point, channel = (batch.values.abs() > largest).nonzero()[0].tolist()
         raise ValueError(
             f"series {series} of X has {batch.values[series, point, channel].item():.3g} in channel {channel}, which "
-            f"is too large for sums (the most is {_LARGEST:.0e}); rescale the channel, or put NaN where it is missing"
+            f"is too large for sums (the most is {largest:.0e}); rescale the channel, or put NaN where it is missing"
         )
     if targets is not None and targets != len(batch):
         raise ValueError(f"X has {len(batch)} series but y has {targets} targets; give one target a series")

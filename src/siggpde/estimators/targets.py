@@ -15,6 +15,7 @@ from torch import Tensor
 from siggpde.distributed.shard import Shard, all_labels
 
 _LARGEST = 1e150
+_MOST_TIMES = 1e20  # between weights
 
 
 def check_labels(y: Any) -> np.ndarray:
@@ -230,6 +231,12 @@ def _weights(sample_weight: Any, n: int) -> Tensor:
         raise ValueError(
             f"sample_weight is {values[series]} for series {series}; weights are positive numbers: leave out series "
             "that are not to count"
+        )
+    least, most = int(values.argmin()), int(values.argmax())
+    if values[most] > _MOST_TIMES * values[least]:
+        raise ValueError(
+            f"sample_weight is {values[least]:.3g} for series {least} and {values[most]:.3g} for series {most}, more "
+            f"than {_MOST_TIMES:.0e} times as much, which no sum can hold; leave out series that are not to count"
         )
     return torch.from_numpy(values)
 

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 _HEAD = 2**16
 _LINES = 200
+_MOST_COLUMNS, _LONGEST_LINE = 200_000, 2**25
 _SEPARATORS = ",;\t|"
 _ROWS_TO_INFER_TYPES = 1000
 _OTHER_FILES = (
@@ -63,6 +65,7 @@ class CsvFile:
             log.info("%s: %r stands between cells%s", path, self._separator, comma)
         if encoding != "utf-8":
             self._decode(encoding)
+        self._check_first_line()
         self._raw = self._parse(n_rows=0).columns
         header = next((cells for _, cells in self._lines() if cells), [])
         names = zip(self._raw, header if len(header) == len(self._raw) else self._raw, strict=True)
@@ -101,6 +104,17 @@ class CsvFile:
             lines = (line for line, cells in self._lines() if cells)
             line = next(islice(lines, error.row + 1, None), "?")
             raise ValueError(f"{self.path}: {error.where}line {line}{error.wrong}") from error
+
+    def _check_first_line(self) -> None:
+        """Raises ValueError for more columns than a table has, each of which would take a kilobyte."""
+        self._file.seek(0)
+        line = next((line for line in iter(partial(self._file.readline, _LONGEST_LINE), b"") if line.strip()), b"")
+        cells = line.count(self._separator.encode()) + 1
+        if cells > _MOST_COLUMNS or len(line) == _LONGEST_LINE:
+            raise ValueError(
+                f"{self.path}: the first line has {cells} cells in {len(line)} bytes, but a table has at most "
+                f"{_MOST_COLUMNS} columns; write long series with one row a point, or as .npz or .npy"
+            )
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Returns lines as an editor counts them, and the cells of the header and the rows, none for blank lines."""

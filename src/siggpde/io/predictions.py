@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import logging
 import os
@@ -141,7 +143,7 @@ log = logging.getLogger(__name__)
 
 _CHUNK = 1024  # blocks are multiples of what is predicted together, so that results are the same to the last bit
 _LOG_EVERY = 30.0  # seconds
-_OURS = re.compile(rf"(block-\d{{6,}}\.parquet|facts\.json)({PART_SUFFIX})?")
+_OURS = re.compile(rf"(block-\d{{6,}}(-[0-9a-f]{{64}})?\.parquet|facts\.json)({PART_SUFFIX})?")
 
 
 def predict_stream(
@@ -207,7 +209,7 @@ def predict_stream(
     series = source if isinstance(source, SeriesStream) else stream(source)
     size = series.block_size() if block is None else block
     settings = {"model": _digest(estimator), "source": series.identity, "level": level, "block": size}
-    settings |= {} if on_error == "fail" else {"on_error": on_error}
+    settings |= {"blocks": "hashed"} | ({} if on_error == "fail" else {"on_error": on_error})
     blocks = BlockFolder.of(output)
     check_replaceable(output, [series.path])
     if series.path is not None and series.path.resolve().parent == blocks.folder.resolve():
@@ -261,7 +263,7 @@ class BlockFolder:
                     f"{self.folder} was made with another model, file or settings; give the same ones, or force=True "
                     "without resume to start anew"
                 )
-            return next(number for number in range(len(self._files()) + 1) if not self._path(number).exists())
+            return next(number for number in range(len(self._files()) + 1) if not self._is_whole(number))
         if self.exists() and not (force or resume):
             raise FileExistsError(
                 f"{self.folder} holds predictions that were interrupted; resume=True goes on, force=True starts anew"
@@ -273,8 +275,11 @@ class BlockFolder:
         return 0
 
     def write(self, number: int, table: pl.DataFrame) -> None:
-        with atomic_write(self._path(number)) as file:
-            table.write_parquet(file)
+        content = io.BytesIO()
+        table.write_parquet(content)
+        name = f"block-{number:06d}-{hashlib.sha256(content.getvalue()).hexdigest()}.parquet"
+        with atomic_write(self.folder / name) as file:
+            file.write(content.getvalue())
 
     def join(self, output: Path) -> str | None:
         """Writes all blocks into one file without reading them into memory, and removes them; returns the line of
@@ -293,8 +298,15 @@ class BlockFolder:
         with suppress(OSError):
             self.folder.rmdir()
 
-    def _path(self, number: int) -> Path:
-        return self.folder / f"block-{number:06d}.parquet"
+    def _is_whole(self, number: int) -> bool:
+        """Returns whether a block is there; ValueError where its content does not have the hash in its name."""
+        for path in self.folder.glob(f"block-{number:06d}-*.parquet"):
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            if path.stem.rpartition("-")[2] != found:
+                raise ValueError(f"{path} is not as it was written: its SHA-256 differs; delete it to compute it anew")
+            return True
+        return False
 
     def _files(self) -> list[Path]:
         return [path for path in self.folder.glob("*") if _OURS.fullmatch(path.name)]

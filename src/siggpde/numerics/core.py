@@ -14,10 +14,14 @@ from typing import Any
 
 import torch
 
+INSTRUCTION_SETS = ("baseline", "avx2", "avx512")
+
 requested_backend = os.environ.get("SIGGPDE_BACKEND", "")  # read once: a lookup takes a tenth of a small call
 
 
 def _load() -> tuple[ModuleType | None, str | None]:
+    if (wanted := os.environ.get("SIGGPDE_ISA", "")) not in ("", *INSTRUCTION_SETS):
+        raise ValueError(f"SIGGPDE_ISA is {wanted!r}; set it to one of {', '.join(INSTRUCTION_SETS)}, or unset it")
     if requested_backend == "reference":
         return None, "SIGGPDE_BACKEND=reference"
     if requested_backend not in ("", "native", "triton"):

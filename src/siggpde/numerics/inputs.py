@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, wraps
@@ -48,7 +49,7 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
     if lengths is None and isinstance(x, torch.Tensor) and x.dtype in FLOATS:  # as almost always
         shape = x.shape
         if len(shape) == 3 and shape[1] and shape[2] and x.layout is torch.strided and not x.is_meta:
-            return x.contiguous(), None
+            return _own(x), None
     if not isinstance(x, torch.Tensor):
         if isinstance(x, list | tuple):
             if lengths is not None:
@@ -66,8 +67,16 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
         what = "no points" if length == 0 else "no channels"
         raise ValueError(f"{name} has shape {tuple(x.shape)}: its series have {what}; give at least one")
     if lengths is not None:
-        lengths = _check_lengths(lengths, x, name)
-    return x.contiguous(), lengths
+        lengths = _check_lengths(lengths, x, name).clone()
+    return _own(x), lengths
+
+
+def _own(x: Tensor) -> Tensor:
+    """Returns x contiguous; where the program has other threads, which may change it meanwhile, a copy."""
+    if threading.active_count() == 1 or not x.is_cpu:
+        return x.contiguous()
+    pinned = x.detach().resolve_neg().numpy()  # whose memory cannot be resized
+    return x.clone(memory_format=torch.contiguous_format) if pinned is not None else x
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -208,7 +217,7 @@ def _pad(series: Sequence[Any], name: str) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.nn.utils.rnn.pad_sequence(items, batch_first=True), lengths
 
 
-NOT_FINITE, OVERFLOW, MEMORY, INACCURATE, LOST = 1, 2, 3, 4, 5
+NOT_FINITE, OVERFLOW, MEMORY, INACCURATE, LOST, COSTLY, NEGATIVE = 1, 2, 3, 4, 5, 6, 7
 
 
 def raise_or_warn(
@@ -228,10 +237,23 @@ def raise_or_warn(
             raise ArithmeticError(message)
         warnings.warn(message, UserWarning, stacklevel=5)
         return
+    if code == COSTLY:
+        raise OverflowError(
+            f"the signature kernel of series {series} of {name} would take too much work: its points are so far apart "
+            "that the segments between them are cut into too many pieces; rescale the series"
+        )
+    if code == NEGATIVE:
+        raise ArithmeticError(
+            f"the signature kernel of series {series} of {name} with itself came out below zero, which it never is; "
+            "rescale the series, or with solver='fd' raise `refine`"
+        )
     if code == NOT_FINITE:
         raise_not_finite(*((y, y_lengths) if side and y is not None else (x, x_lengths)), name)
     if code == MEMORY:
-        raise MemoryError(f"not enough memory for the signature kernel of {tuple(x.shape)} series; use fewer at a time")
+        raise MemoryError(
+            f"not enough memory for the signature kernel of series of shape {tuple(x.shape)}, {x.nbytes / 1e9:.3g} GB "
+            "of numbers; use fewer or shorter ones at a time"
+        )
     if other >= 0:
         raise_kernel_overflow(
             x.dtype, f"of series {series} of x and series {other} of {'x' if y is None else 'y'}", False, log

@@ -25,12 +25,13 @@ from torch import Tensor
 
 from siggpde.numerics import inputs
 from siggpde.numerics.backend import backend_for
-from siggpde.numerics.words import Word, count_up_to, words_up_to
+from siggpde.numerics.words import Word, as_integer, count_up_to, words_up_to
 
 Lift = Literal["x", "dx", "cum", "zn"]
 LIFTS: tuple[Lift, ...] = get_args(Lift)  # in the order of the core's codes
 MAX_DEPTH = 8
 _MAX_COLUMNS = 2**20
+_MOST_POINTS = 2**30  # which the core counts in 32 bits
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,11 @@ class WindowView:
         if self.lift not in LIFTS:
             raise ValueError(f"lift must be one of {', '.join(LIFTS)}, got {self.lift!r}")
         for name, least in (("points", 2), ("depth", 1), ("dilation", 1), ("smoothing", 1), ("max_windows", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+            value = as_integer(getattr(self, name))
+            if value is None or not least <= value <= _MOST_POINTS:
+                raise ValueError(f"{name} must be a whole number from {least} to {_MOST_POINTS}, got {value!r}")
+        if self.span > _MOST_POINTS:
+            raise ValueError(f"{self.points} points, {self.dilation} apart, span more than {_MOST_POINTS} points")
         if self.depth > MAX_DEPTH:
             raise ValueError(f"depth must be at most {MAX_DEPTH}, got {self.depth}")
         if not self.groups or not all(self.groups):

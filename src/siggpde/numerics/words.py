@@ -58,7 +58,7 @@ def words(channels: int, count: int) -> list[Word]:
         _raise_letters(f"the first {_spoken(count)} words over {channels} channels have", letters)
     listed: list[Word] = []
     for repeat in range(length):
-        listed += itertools.islice(itertools.product(range(channels), repeat=repeat), count - len(listed))
+        listed += itertools.islice(itertools.product(range(min(channels, count)), repeat=repeat), count - len(listed))
     return listed
 
 

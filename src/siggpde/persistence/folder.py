@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -42,6 +43,7 @@ CARD = "README.md"
 _DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool, torch.uint8)
 _PART = re.compile(rf"({DATA_NAME.pattern}|{re.escape(MANIFEST)}|{re.escape(CARD)}){PART_SUFFIX}")
 _ATTEMPTS = 5
+_LARGE = 2**26  # bytes
 
 
 def write_folder(
@@ -95,6 +97,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[s
         manifest = parse_manifest(raw, folder / MANIFEST)
         file = manifest.files[0]
         try:
+            _check_data(folder / file.name, file)
             data = _read(folder / file.name, file.bytes)
         except FileNotFoundError:
             before, raw = raw, _read_manifest(folder)
@@ -124,10 +127,23 @@ def _pack(tensors: Mapping[str, Tensor]) -> bytes:
     return safetensors.torch.save(ready, metadata={"format": "pt"})
 
 
+def _check_data(path: Path, file: DataFile) -> None:
+    """Raises `ModelFileError` for a data file of another size, or a large one of another hash, before it is read."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        return  # which reading refuses
+    if status.st_size != file.bytes:
+        more = "more" if status.st_size > file.bytes else ""
+        raise damaged(path, f"must have {file.bytes} bytes, but has {more or status.st_size}")
+    if status.st_size > _LARGE:
+        with path.open("rb") as content:
+            if hashlib.file_digest(content, "sha256").hexdigest() != file.sha256:
+                raise damaged(path, "is not as it was written: its SHA-256 differs from that in the manifest")
+
+
 def _unpack(data: bytes, file: DataFile, path: Path) -> dict[str, Tensor]:
     if len(data) != file.bytes:
-        size = "more" if len(data) > file.bytes else f"{len(data)}"
-        raise damaged(path, f"must have {file.bytes} bytes, but has {size}")
+        raise damaged(path, f"must have {file.bytes} bytes, but has {len(data)}")
     if hashlib.sha256(data).hexdigest() != file.sha256:
         raise damaged(path, "is not as it was written: its SHA-256 differs from that in the manifest")
     try:
@@ -160,6 +176,8 @@ def _read(path: Path, limit: int) -> bytes:
         return read_regular(path, limit)
     except FileNotFoundError:
         raise
+    except MemoryError as error:
+        raise MemoryError(f"{path} takes {limit / 1e9:.1f} GB, and there is not so much memory") from error
     except OSError as error:
         raise damaged(
             path, f"cannot be read ({error.strerror or error})", "see that it is a file you may read"

@@ -40,7 +40,7 @@ _FURTHEST = 1e5  # of standardised series (`views.base`)
 _MOST_CHANNELS = _MOST_CLASSES = 10**6
 _MOST_WORDS, _MOST_LETTERS = 10**6, 10  # of paths
 _MOST_CHARACTERS = 10**7  # of all labels together, in memory
-_LABELS = re.compile(r"[<>|=](b1|[iu][1248]|f[248]|O|U(\d{1,8}))")
+_LABELS = re.compile(r"[<>|=](b1|[iu][1248]|f[248]|O|U(\d{1,8})|[mM]8\[\w{1,4}\])")
 _CHANNELS = integer(1, _MOST_CHANNELS)
 
 # Gaussian processes.
@@ -128,9 +128,13 @@ def _path_channels(state: Any) -> int:
 # Blocks of views. Of each pair of kinds that one class of blocks has, a setting tells which it is.
 
 
+def _different(values: Any, at: Place) -> None:
+    at.demand(len(set(values)) == len(values), "has a value twice")
+
+
 def _windows(bins: Schema) -> Schema:
     settings = {
-        "lifts": list_of(set(LIFTS), least=1, most=len(LIFTS)),
+        "lifts": also(list_of(set(LIFTS), least=1, most=len(LIFTS)), _different),
         "points": integer(3, 1000),
         "max_dilations": integer(1, 100),
         "max_windows": integer(1, 10**5),
@@ -539,4 +543,6 @@ def check_model(state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
     }
     check(schema, state, place)
     check({} if views else _PAPER_TENSORS, tensors, place.at("tensors"))
-    check(maybe(integer(-1)), state["parameters"].get("n_jobs"), place.at("parameters.n_jobs"))
+    jobs = state["parameters"].get("n_jobs")
+    check(maybe(integer(-1)), jobs, place.at("parameters.n_jobs"))
+    place.at("parameters.n_jobs").require(jobs != 0, jobs, "a positive integer, or -1")

@@ -139,7 +139,12 @@ def _range(low: float, high: float) -> str:
 def number(low: float = -LARGEST, high: float = LARGEST) -> Schema:
     """A finite number from `low` to `high`."""
     wanted = f"a number {_range(low, high)}"
-    return lambda value, at: at.require(type(value) in (int, float) and low <= value <= high, value, wanted)
+
+    def check_number(value: Any, at: Place) -> None:
+        written = type(value) is float or (type(value) is int and abs(value) <= 2**63)  # larger ones overflow numpy's
+        at.require(written and low <= value <= high, value, wanted)
+
+    return check_number
 
 
 def maybe(schema: Schema) -> Schema:
