@@ -24,6 +24,7 @@ from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Softmax, StudentT
 from siggpde.gp.training import Schedule
+from siggpde.io import SeriesData
 from siggpde.series import SeriesBatch
 from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
 
@@ -101,6 +102,12 @@ def estimated(ranks: Ranks, *kinds: tuple[str, str]) -> dict[str, Any]:
     numbers = [one[0, -1] + number % 2 for number, one in enumerate(ragged)]
     mine = slice(40 * ranks.rank // ranks.count, 40 * (ranks.rank + 1) // ranks.count)
     results: dict[str, Any] = {}
+    sites: list[Any] = ["one", "two", None, 3.0]  # of which some ranks see some
+    beside = {"age": np.arange(40.0)[::-1] % 7, "site": np.array([sites[row // 10] for row in range(40)], dtype=object)}
+    whole = SeriesData(ragged, y=names, facts=beside)
+    trained = estimator("classifier", members=2).fit(whole[mine], ranks=ranks)
+    known = [trained.fingerprint_, [list(fact) for fact in trained.facts_]]
+    results["facts"] = [torch.from_numpy(outputs(trained, whole)), known, trained.classes_.tolist()]
     for kind, likelihood in kinds or (("classifier", "auto"), ("classifier", "robustmax")):
         weighted = {"class_weight": "balanced"} if kind == "classifier" else {}
         named = {"members": 2} if likelihood == "auto" else {"method": "paper", "likelihood": likelihood}

@@ -614,3 +614,34 @@ def test_cells_that_a_spreadsheet_would_run_are_written_as_text_and_read_as_they
     back = read(path, series="series", target="target")
     assert back.channel_names == (cell,) and back.ids is not None and back.y is not None
     assert back.ids.tolist() == back.y.tolist() == [cell, "b"]
+
+
+def test_facts_have_one_value_a_series_and_gaps():
+    rows = {"who": [1, 1, 2, 2, 3], "age": [63.0, None, None, None, 40.0], "sex": ["f", "f", "NA", "m", ""]}
+    frame = pl.DataFrame({**rows, "site": ["7", "7", "8", None, "9"], "x": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    data = from_frame(frame, series="who", facts=["age", "sex", "site"])
+    assert data.channel_names == ("x",) and data.facts is not None and "facts age, sex, site" in repr(data)
+    np.testing.assert_array_equal(data.facts["age"], [63.0, np.nan, 40.0])
+    np.testing.assert_array_equal(data.facts["site"], [7.0, 8.0, 9.0])
+    assert (data[[2, 0]].facts or {})["age"].tolist() == [40.0, 63.0]
+    wide = pl.DataFrame({"x_0": [1, 2], "x_1": [3, 4], "x_2": [3, 4], "sex": ["f", None], "age": [1, 2]})
+    facts = from_frame(wide, facts=["sex", "age"]).facts
+    assert facts is not None and facts["sex"].tolist() == ["f", None] and facts["age"].tolist() == [1.0, 2.0]
+    for options, message in (
+        ({"series": "who", "facts": ["x"]}, "series 1 has several values in column 'x': 1.0, 2.0"),
+        ({"series": "who", "facts": ["length"]}, "no column 'length' for facts="),
+        ({"series": "who", "facts": ["age"], "channels": ["age", "x"]}, "'age' is both facts= and channels="),
+        ({"facts": ["x", "x"], "series": "who"}, "facts= names a column twice"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            from_frame(frame, **options)
+
+
+def test_facts_are_written_and_read_again(tmp_path: Path):
+    facts = {"age": np.array([63.0, np.nan]), "sex": np.array(["f", None], dtype=object)}
+    data = SeriesData(np.ones((2, 1, 3)), facts=facts)
+    for name in ("a.csv", "a.parquet"):
+        write(tmp_path / name, data)
+        again = read(tmp_path / name, series="series", facts=["age", "sex"]).facts
+        assert again is not None and again["sex"].tolist() == ["f", None]
+        np.testing.assert_array_equal(again["age"], facts["age"])

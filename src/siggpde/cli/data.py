@@ -154,6 +154,27 @@ def _merged_options(
     return options
 
 
+def with_constants_as_facts(data: SeriesData, ranks: Ranks = ALONE) -> SeriesData:
+    """Returns the series with channels as facts that are constant within every series of two points or more, of all
+    ranks; all of them stay channels where no other would be left."""
+    first = 0 if data.time_channel is None else 1
+    long = [series[first:] for series in data.X if series.shape[1] > 1]
+    spans = [np.fmax.reduce(one, axis=1) - np.fmin.reduce(one, axis=1) for one in long]
+    local = np.zeros(data.n_channels - first) if not spans else np.fmax.reduce(spans)
+    changing = [sum(flags) > 0 for flags in zip(*ranks.all_gather((np.nan_to_num(local) > 0).tolist()), strict=True)]
+    kept = [*range(first), *(first + index for index, changes in enumerate(changing) if changes)]
+    if sum(ranks.all_gather(len(long))) == 0 or len(kept) == first or all(changing):
+        return data
+    names, constant = data.channel_names, [index for index in range(data.n_channels) if index not in kept]
+    log.info(
+        "%s: the same at all points of a series, so read as facts beside it and not as channels; --channels says "
+        "otherwise", ", ".join(names[index] for index in constant)
+    )  # fmt: skip
+    facts = {names[index]: np.array([np.fmax.reduce(series[index]) for series in data.X]) for index in constant}
+    X = data.X[:, kept] if isinstance(data.X, np.ndarray) else [series[kept] for series in data.X]
+    return replace(data, X=X, channel_names=tuple(names[i] for i in kept), facts={**(data.facts or {}), **facts})
+
+
 def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str, Any]:
     """The options that a model keeps, so that files of the same layout are read in the same way; channels of a long
     table are kept by name, because another file may have them in another order."""
@@ -162,6 +183,8 @@ def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str
         options["channels"] = list(data.channel_names[0 if data.time_channel is None else 1 :])
     if data.columns:
         options["points"] = list(data.columns[:_NAMES_KEPT])
+    if data.facts:
+        options["facts"] = list(data.facts)
     if read_options.groups_by_time is not None:
         options["groups_by_time"] = read_options.groups_by_time
     return options
@@ -238,6 +261,8 @@ def describe_series(data: SeriesData, target: str | None, ranks: Ranks = ALONE) 
     parts = [f"read {len(data)} series", _channels(data), points]
     if data.y is not None:
         parts.append(f"label {target}" if target is not None else "labelled")
+    if data.facts:
+        parts.append(f"facts {shortened(list(data.facts), _SHOWN)}")
     if data.groups is not None:
         parts.append(f"{len(np.unique(data.groups))} groups")
     if data.sample_weight is not None:

@@ -34,6 +34,7 @@ _PARTS = (
     ("channels", "Channels", "channel"),
     ("regions", "Time regions", "when"),
     ("scales", "Window scales", "scale"),
+    ("facts", "Facts beside the series", "fact"),
 )
 
 
@@ -100,7 +101,8 @@ def explain(
             values["id"] = series.ids.tolist()[number]
         x, change = series.X[number], None
         if counterfactual:
-            change = estimator.counterfactual(x, donors=_donors(estimator, series, number, values))
+            donors = _donors(estimator, series, number, values)
+            change = estimator.counterfactual(series[number : number + 1], donors=donors)
             values["counterfactual"] = change.to_dict() | {"sentence": str(change)}
         if plot is not None:
             write_bytes(plot, _picture_of_one(estimator, explanation, x, change))
@@ -202,6 +204,8 @@ def _tables_of_one(values: dict[str, Any]) -> list[Table]:
     first = [summary_table(f"{values['model']} on {values['data']}", rows)]
     if values["segments"] is not None and values["segments"]["main"]:
         first.append(_table_of_stretches(values["segments"]["main"]))
+    if values["facts"]:
+        first.append(column_table("Facts beside the series", ["fact", "contribution"], _terms(values["facts"])))
     rest, together = ("all others", _signed(values["rest"])), ("together", _signed(values["latent"]))
     if not values["views"]:
         terms = [*_terms(values["contributions"]), rest, ("the same for all series", _signed(values["constant"]))]

@@ -61,6 +61,7 @@ def fit(
     groups: options.Groups = None,
     groups_by_time: options.GroupsByTime = None,
     sample_weight: options.SampleWeight = None,
+    facts: options.Facts = None,
     task: Annotated[options.Task, _model(options.TASK, "NAME")] = "auto",
     method: Annotated[
         Literal["views", "paper"], _model("views, or paper: SigGPDE as published, which trains much longer.", "NAME")
@@ -126,7 +127,7 @@ def fit(
 
     With --method paper the folder MODEL.checkpoint keeps the state of an interrupted fit, and --resume continues it.
     """
-    read_options = read_options.with_groups(groups, groups_by_time, sample_weight)
+    read_options = read_options.with_groups(groups, groups_by_time, sample_weight, facts)
     inputs = [*read_options.files(data), *([] if config is None else [config])]
     if os.environ.get("RANK", "0") == "0":  # other ranks write nothing
         check_output_file(report, force, SUFFIXES, "--report", inputs)
@@ -214,7 +215,13 @@ def _fit(
     report: Path | None,
 ) -> dict[str, Any]:
     """Reads, fits and saves; returns a summary of the model. Every rank reads its series; rank 0 writes."""
-    from siggpde.cli.data import has_test_part, options_to_remember, read_series, require_labels
+    from siggpde.cli.data import (
+        has_test_part,
+        options_to_remember,
+        read_series,
+        require_labels,
+        with_constants_as_facts,
+    )
     from siggpde.cli.processes import threads_per_rank
     from siggpde.distributed.shard import all_labels
     from siggpde.io.data import errors_by_id
@@ -229,6 +236,9 @@ def _fit(
                 check_model_folder(output, force)  # a fit that ended meanwhile may have written it
                 _check_start(checkpoint, resume, force, settings["method"])
             series = read_series(data, read_options, "train", training=True, ranks=ranks)
+        if read_options.series is not None and read_options.channels is None:
+            series = with_constants_as_facts(series, ranks)
+        with ranks.together():
             y = require_labels(data, series)
         if task == "auto":
             classes, codes = all_labels(y, ranks)

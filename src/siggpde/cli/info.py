@@ -73,6 +73,7 @@ def estimator_summary(estimator: Estimator) -> dict[str, Any]:
         "series": facts.series,
         "groups": facts.groups,
         "channel_names": list(facts.channels),
+        "facts": list(facts.beside),
         "lengths": list(facts.lengths),
         **estimator.summary_,
         "settings": {key: _plain(value) for key, value in parameters.items() if key not in _NOT_SETTINGS},
@@ -129,6 +130,7 @@ def model_rows(summary: dict[str, Any]) -> list[tuple[str, Any]]:
         ("method", summary["method"]),
         ("series", series),
         ("1 channel" if len(names) == 1 else f"{len(names)} channels", _listed(names)),
+        *([("facts", _listed(summary["facts"]))] if summary["facts"] else []),
         ("points", shortest if shortest == longest else f"{shortest} to {longest}"),
     ]
     if "labels" in summary:

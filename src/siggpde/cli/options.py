@@ -39,6 +39,8 @@ _GROUPS = "The group of each series, such as a person; groups are left out as a 
 Groups = Annotated[str | None, _reading(_GROUPS, "COLUMN")]
 _SPANS = "Group series by the span of time in which they begin: 1d, 12h, 30min, 1w, ..."
 GroupsByTime = Annotated[str | None, _reading(_SPANS, "SPAN")]
+_FACTS = "What is known beside the series, such as age: numbers, and text for categories."
+Facts = Annotated[str | None, _reading(_FACTS, "A,B")]
 SampleWeight = Annotated[str | None, _reading("The weight of each series in the fit.", "COLUMN")]
 Task = Literal["auto", "classification", "regression"]
 TASK = "classification, regression, or auto: by the targets."
@@ -59,7 +61,7 @@ _PART = "What to read if DATA has both parts; by default train for fit and compa
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How DATA is read; None for an option that was not given. The last three are options of few commands."""
+    """How DATA is read; None for an option that was not given. The last four are options of few commands."""
 
     target: Annotated[str | None, _reading("The labels, or the numbers to predict.", "COLUMN")] = None
     series: Annotated[str | None, _reading(_SERIES, "COLUMN")] = None
@@ -71,13 +73,14 @@ class ReadOptions:
     separator: Annotated[str | None, _reading("CSV: the mark between cells; by default it is guessed.", "MARK")] = None
     part: Annotated[Literal["train", "test"] | None, _reading(_PART)] = None
     format: Annotated[Format | None, _reading("The format, if the suffix does not say it: csv, ...", "SUFFIX")] = None
+    facts: str | None = None
     groups: str | None = None
     sample_weight: str | None = None
     groups_by_time: str | None = None
 
     def given(self) -> dict[str, Any]:
         """Returns the options of reading that were given; groups by time are computed after reading."""
-        names = {name: split_names(getattr(self, name), f"--{name}") for name in ("channels", "ignore")}
+        names = {name: split_names(getattr(self, name), f"--{name}") for name in ("channels", "ignore", "facts")}
         options = {**vars(self), **names, "groups_by_time": None}
         return {key: value for key, value in options.items() if value is not None}
 
@@ -87,12 +90,16 @@ class ReadOptions:
         return [Path(data), *named, *(Path(data).parent / name for name in named)]
 
     def with_groups(
-        self, groups: str | None, groups_by_time: str | None = None, sample_weight: str | None = None
+        self,
+        groups: str | None,
+        groups_by_time: str | None = None,
+        sample_weight: str | None = None,
+        facts: str | None = None,
     ) -> ReadOptions:
-        """Returns the options with those of groups and weights of series."""
+        """Returns the options with those of groups, weights and facts of series."""
         if groups is not None and groups_by_time is not None:
             raise WrongCall("--groups and --groups-by-time exclude each other; leave out one of them")
-        return replace(self, groups=groups, groups_by_time=groups_by_time, sample_weight=sample_weight)
+        return replace(self, groups=groups, groups_by_time=groups_by_time, sample_weight=sample_weight, facts=facts)
 
 
 @dataclass(frozen=True)

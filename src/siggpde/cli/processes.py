@@ -50,7 +50,7 @@ def read_shard(path: Path, kind: str, options: dict[str, Any], ranks: Ranks) -> 
         start, stop = shard_bounds(rows, ranks)
         with damage_reported(path):
             shard = table.slice(start, stop - start).collect()
-        columns = {key: options.get(key) for key in ("target", "id", "channels", "ignore", *FOR_TRAINING)}
+        columns = {key: options.get(key) for key in ("target", "id", "channels", "ignore", "facts", *FOR_TRAINING)}
         return from_frame(shard, name=path.stem, **columns)
     if kind == "npy":
         options = {**options, "mmap": True}  # converted piece by piece, so that it is never in memory twice

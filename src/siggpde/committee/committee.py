@@ -334,8 +334,9 @@ class ViewCommittee(Committee):
     def predict(self, batch: SeriesBatch) -> ViewPrediction:
         means, variances = self.member_latents(batch)
         scores = None
-        if self.novelty is not None and batch.statistics is not None:
-            scores = self.novelty.scores(variances + self.noise_variances[:, None], batch.statistics)
+        described = batch.described
+        if self.novelty is not None and described is not None:
+            scores = self.novelty.scores(variances + self.noise_variances[:, None], described)
         return ViewPrediction(self, means, variances, scores)
 
     def latents(self, batch: SeriesBatch) -> Latents:
@@ -353,14 +354,15 @@ class ViewCommittee(Committee):
         record = self.left_out
         if self.landmarks is None or record is None or not record.exact or record.groups is not None:
             return super().p_values(batch, by_class)
-        assert self.novelty is not None and batch.statistics is not None
+        assert self.novelty is not None
         p_values, scores = [], []
         joined = _JOINED // (len(self.members) * len(record.y))
         for part in batch.split(max(1, min(_CHUNK, joined)), _LARGEST_CHUNK):
             rows = self.rows(part)
             variances = self.latents_from(rows)[1] + self.noise_variances[:, None]
-            assert part.statistics is not None
-            scores.append(self.novelty.scores(variances, part.statistics))
+            described = part.described
+            assert described is not None
+            scores.append(self.novelty.scores(variances, described))
             p_values.append(self.novelty.p_values(scores[-1].score, joined_variances(self, rows), by_class))
         return torch.cat(p_values), Scores(*(torch.cat(columns) for columns in zip(*scores, strict=True)))
 
@@ -390,6 +392,9 @@ class ViewCommittee(Committee):
             return {"kind": "weights", **state, "centres": self.centres}
         series = self.landmarks
         landmarks = {"values": series.values.float(), "lengths": series.lengths, "times": series.times}
+        if series.facts is not None:
+            gaps = series.facts.isnan()
+            landmarks |= {"facts": torch.where(gaps, 0.0, series.facts), "gaps": gaps.long()}
         return {"kind": "views", **state, "landmarks": landmarks, "class_weights": self.class_weights}
 
     @staticmethod
@@ -398,6 +403,9 @@ class ViewCommittee(Committee):
         series, landmarks = state.get("landmarks"), None
         if series is not None:
             landmarks = SeriesBatch(series["values"].double(), series["lengths"], series["times"])
+            if series.get("facts") is not None:
+                facts = torch.where(series["gaps"] > 0, torch.nan, series["facts"])
+                landmarks = replace(landmarks, facts=facts)
         blocks = SavedBlocks(state["blocks"], landmarks, transformers)
         if landmarks is None:
             _check_widths(blocks, [len(centre) for centre in state["centres"]])

@@ -25,6 +25,7 @@ from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.batch import all_gather_series
 from siggpde.utils.progress import Progress
 from siggpde.views.base import Block, Rows, Standard, View
+from siggpde.views.facts import Fact, FactsView
 from siggpde.views.kinds import KINDS, default_views
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class ViewSettings:
 
     kinds: tuple[str, ...] = KINDS
     more_views: tuple[View, ...] = ()
+    facts: tuple[Fact, ...] = ()
     options: PathOptions | None = None
     words: int = 2000
     members: int | None = None
@@ -84,6 +86,8 @@ class _Fit:
         settings, total = self.settings, self.shard.total
         views = default_views(self.landmarks, total, settings.kinds, settings.options, settings.words, settings.seed)
         views += settings.more_views
+        if settings.facts:  # first, as a limit of time leaves out the last
+            views.insert(0, FactsView(settings.facts))
         announce(bar, views, self.landmarks, total)
         bar.start("views", len(views))
         self.blocks: list[Block] = []
@@ -185,10 +189,13 @@ class _Fit:
         kept = means.float() if exact else None
         average = average_latents(means, variances, weights)
         committee.left_out = LeftOutRecord(targets.y, *average, variances, targets.groups, exact, kept)
-        if self.batch.statistics is not None:
-            statistics = self.shard.all_gather(rows, self.batch.statistics[self.shard.local_index(rows)])
-            labels = None if targets.classes is None else targets.y
-            committee.novelty = Novelty.fit(variances + noise[:, None], weights, statistics, labels, targets.groups)
+        described, facts = self.batch.described, self.batch.facts
+        if described is not None:
+            described = self.shard.all_gather(rows, described[self.shard.local_index(rows)])
+            labels, count = None if targets.classes is None else targets.y, 0 if facts is None else facts.shape[1]
+            committee.novelty = Novelty.fit(
+                variances + noise[:, None], weights, described, labels, targets.groups, facts=count
+            )
         return calibrated(committee, folds, targets)
 
 

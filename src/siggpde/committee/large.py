@@ -155,10 +155,10 @@ class LargeFit:
 
 
 def _joined(one: SeriesBatch, other: SeriesBatch) -> SeriesBatch:
-    pairs = ((one.values, other.values), (one.lengths, other.lengths), (one.times, other.times))
-    values, lengths, times = (None if a is None or b is None else torch.cat([a, b]) for a, b in pairs)
+    pairs = zip(*((part.values, part.lengths, part.times, part.facts) for part in (one, other)), strict=True)
+    values, lengths, times, facts = (None if a is None or b is None else torch.cat([a, b]) for a, b in pairs)
     assert values is not None
-    return SeriesBatch(values, lengths, times)
+    return SeriesBatch(values, lengths, times, facts=facts)
 
 
 def _grids(targets: Targets) -> tuple[float, float]:

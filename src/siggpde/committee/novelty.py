@@ -44,17 +44,19 @@ class StatisticScores(Learned):
     upper: float
 
     @staticmethod
-    def fit(statistics: Tensor, groups: Tensor | None = None) -> tuple[StatisticScores, Tensor]:
-        """Learns from the statistics (n, F) of training series; returns their scores (n,), each without its group."""
-        least = _least(statistics)
+    def fit(statistics: Tensor, groups: Tensor | None = None, facts: int = 0) -> tuple[StatisticScores, Tensor]:
+        """Learns from the statistics (n, F) of training series, of which the last columns are so many `facts` beside
+        the series; returns their scores (n,), each without its group."""
+        own = statistics.shape[1] - facts
+        least = torch.cat([_least(statistics[:, :own]), torch.zeros(facts).to(statistics)])
         taken = torch.where(least > 0, torch.maximum(statistics, least).log(), statistics)
         medians = torch.nan_to_num(taken.nanmedian(0).values)
         filled = torch.where(taken.isnan(), medians, taken)
         tenth = torch.where(least > 0, _TENTH, _TENTH * medians.abs())
-        levels = torch.arange(0, statistics.shape[1] - len(OF_SERIES), len(OF_CHANNELS))
+        levels = torch.arange(0, own - len(OF_SERIES), len(OF_CHANNELS))
         spreads = torch.nan_to_num(statistics[:, levels + 1].nanmedian(0).values)
         tenth[levels] = torch.maximum(tenth[levels], _TENTH * spreads)
-        tenth[-1] = _MISSING_UNIT
+        tenth[own - 1], tenth[own:] = _MISSING_UNIT, 0.0
         units = torch.maximum(filled.std(0, correction=0), tenth)
         units = torch.where(units > 0, units, 1.0)
         z = (filled - medians) / units
@@ -141,9 +143,10 @@ class Scores(NamedTuple):
     statistics: Tensor
     statistic: Tensor
 
-    def reasons(self, channels: Sequence[str]) -> list[str]:
-        """Returns what is unusual about each series: one of its statistics, or its "shape", which kernels see."""
-        names = statistic_names(channels)
+    def reasons(self, channels: Sequence[str], facts: Sequence[str] = ()) -> list[str]:
+        """Returns what is unusual about each series: one of its statistics or facts, or its "shape", which kernels
+        see."""
+        names = [*statistic_names(channels), *facts]
         columns = zip(self.statistic.tolist(), self.statistics.tolist(), self.kernel.tolist(), strict=True)
         return [names[farthest] if of_all > of_kernel else "shape" for farthest, of_all, of_kernel in columns]
 
@@ -181,14 +184,16 @@ class Novelty:
         statistics: Tensor,
         labels: Tensor | None = None,
         groups: Tensor | None = None,
+        facts: int = 0,
     ) -> Novelty:
-        """Learns from left-out series: variances s (K, n) of targets, statistics (n, F), labels and groups (n,)."""
+        """Learns from left-out series: variances s (K, n) of targets, statistics (n, F), the last of which are `facts`,
+        labels and groups (n,)."""
         logs = _logs(variances)
         centres = logs.median(1).values
         widths = (logs.quantile(_WIDTH, dim=1) - centres).clamp_min(_LEAST_WIDTH)
         weights = weights.cpu().double()
         total = (weights / widths) @ (logs - centres[:, None])
-        of_statistics, left_out = StatisticScores.fit(statistics.cpu().double(), groups)
+        of_statistics, left_out = StatisticScores.fit(statistics.cpu().double(), groups, facts)
         middle, upper = float(total.median()), float(total.quantile(_ONE))
         labels = None if labels is None else labels.cpu().long()
         return Novelty(weights, centres, widths, middle, upper, of_statistics, logs.float(), left_out, labels)
@@ -322,10 +327,12 @@ class SeriesNovelty:
     unlike: list[str | None]
 
     @staticmethod
-    def of(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> SeriesNovelty:
+    def of(novelty: Novelty, scores: Scores, channels: Sequence[str], facts: Sequence[str] = ()) -> SeriesNovelty:
         """Returns the novelty of the series with these scores."""
         alarms = novelty.alarms(scores.score).tolist()
-        unlike = [reason if alarm else None for reason, alarm in zip(scores.reasons(channels), alarms, strict=True)]
+        unlike = [
+            reason if alarm else None for reason, alarm in zip(scores.reasons(channels, facts), alarms, strict=True)
+        ]
         return SeriesNovelty(novelty.p_values(scores.score).numpy(), unlike)
 
 
@@ -346,9 +353,9 @@ def unlike_line(total: int, first: Any, reasons: Mapping[str, int]) -> str:
     )
 
 
-def warn_of_novelty(novelty: Novelty, scores: Scores, channels: tuple[str, ...]) -> None:
+def warn_of_novelty(novelty: Novelty, scores: Scores, channels: Sequence[str], facts: Sequence[str] = ()) -> None:
     """Gives one warning for the series that are unlike the training series: how many, and the commonest reason."""
-    unlike = SeriesNovelty.of(novelty, scores, channels).unlike
+    unlike = SeriesNovelty.of(novelty, scores, channels, facts).unlike
     first = next(number for number, reason in enumerate(unlike) if reason is not None)
     reasons = Counter(reason for reason in unlike if reason is not None)
     warnings.warn(unlike_line(len(unlike), first, reasons), NoveltyWarning, stacklevel=_callers_level())

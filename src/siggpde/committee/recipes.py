@@ -75,7 +75,7 @@ _SUMS: tuple[tuple[str, int], ...] = (
 
 def recipes(kinds: Mapping[str, Sequence[str]]) -> list[Recipe]:
     """Returns the recipes for blocks of these `kinds`, each with the names of its kernels; those whose group is missing
-    are left out, and a view of the user's own is a member of its own and a summand of larger ones."""
+    are left out, and a view of facts or of the user's own is a member of its own and a summand of larger ones."""
     groups = {_LETTERS[kind]: list(names) for kind, names in kinds.items() if kind in _LETTERS and names}
     for name in kinds.get("windows", ()):
         for letter in (_LETTERS_OF_LIFTS[name[:-1]], name[-1]):
@@ -89,7 +89,9 @@ def recipes(kinds: Mapping[str, Sequence[str]]) -> list[Recipe]:
         _add(recipes, kind, groups, "", 1, [list(names)])
         for letters in ("W", "GWW", "LGWWW", "SWW", "PRGW", "LG"):
             _add(recipes, f"{letters}+{kind}", groups, letters, 1, [list(names)] * max(1, len(letters) // 2))
-        _add(recipes, kind, groups, "", 2, [list(names)])
+        # What a series means may depend on its facts; alone they may be unknown, and then have no cosines.
+        for letters in ("W", "GWW") if kind == "facts" else ("",):
+            _add(recipes, f"{letters}+{kind}".removeprefix("+"), groups, letters, 2, [list(names)])
     return list(recipes.values())
 
 
@@ -131,6 +133,7 @@ _WORDS = {
     "lifted": "signature kernel of lifted paths",
     "windows": "signatures of windows",
     "spectrum": "windows of the spectrum",
+    "facts": "facts beside the series",
 }
 _WHERE = {"1": "over the whole series", "3": "over its thirds"}
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from siggpde.committee.novelty import Scores, SeriesNovelty, warn_of_novelty
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
+from siggpde.estimators.facts import facts_for, learned_facts
 from siggpde.estimators.settings import (
     LARGEST_SQUARED,
     at_least,
@@ -24,6 +25,7 @@ from siggpde.estimators.settings import (
     check_batch,
     check_channels,
     input_device,
+    or_of_data,
     seed_of,
     series_of,
     threads,
@@ -31,6 +33,7 @@ from siggpde.estimators.settings import (
 )
 from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.series.batch import fingerprint, pad_to_longest
+from siggpde.views.facts import Fact
 
 if TYPE_CHECKING:
     from siggpde.committee.committee import Committee
@@ -66,6 +69,7 @@ class SeriesEstimator:
     seconds_: float
     summary_: dict[str, Any]
     tried_: tuple[list[Any], ...]
+    facts_: tuple[Fact, ...]
 
     def __init__(
         self,
@@ -135,17 +139,21 @@ class SeriesEstimator:
         shard: Shard,
         classes: int | None = None,
         class_weight: tuple[float, ...] | None = None,
+        facts: Any = None,
     ) -> dict[str, Any]:
         """The attributes of a fitted estimator by name; X are series of this rank, y and `info` are of all ranks."""
         from siggpde.estimators.settings import fit_settings, preparation_of  # noqa: PLC0415 - predictions need none
 
         started = time.perf_counter()
         settings = fit_settings(self, classes, class_weight)
+        if self.method == "paper" and facts is not None:
+            raise ValueError("method='paper' has one kernel, of the series alone; facts need method='views'")
         with shard.ranks.together():
             device = input_device(X)
             if not isinstance(self.device, str) or self.device != "auto":
                 device = usable_device(self.device)
         shard.ranks.check_same("kind of device", device.type)
+        shard.ranks.check_same("facts", facts is not None)
         preparation = preparation_of(self, X)
         with threads(self.n_jobs, len(y)):
             batch = preparation.fit_transform(series_of(X), ranks=shard.ranks)
@@ -156,6 +164,9 @@ class SeriesEstimator:
                 assert preparation.raw_channels is not None
                 attributes = channel_attributes(X, preparation.raw_channels, self.channel_names)
             batch = replace(pad_to_longest(batch, shard.ranks), first=shard.first)
+            if facts is not None:
+                known, values = learned_facts(facts, len(batch), shard.ranks)
+                settings, batch = replace(settings, facts=known), replace(batch, facts=values)
             counts = batch.counts()
             minus_shortest, longest = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
             attributes["length_range_"] = (-minus_shortest, longest)
@@ -166,6 +177,7 @@ class SeriesEstimator:
                 from siggpde.estimators.views_method import fit_by_views as fit  # noqa: PLC0415 - predictions need none
             committee = fit(batch.to(device), y.to(device), classes, settings, info.to(device), shard)
         return attributes | {
+            **({"facts_": settings.facts} if settings.facts else {}),
             "committee_": committee,
             "tried_": tuple(map(list, committee.tried)),
             "preparation_": preparation,
@@ -181,26 +193,27 @@ class SeriesEstimator:
     def _set_fitted(self, attributes: Mapping[str, Any]) -> None:
         """Sets all attributes of a fit at once, so that an estimator never mixes those of two fits."""
         steps = attributes["committee_"].iterations
-        vars(self).pop("n_features_in_", None)  # not every X has them
+        for name in ("n_features_in_", "facts_"):  # not every X has them
+            vars(self).pop(name, None)
         vars(self).update(
             {"n_iter_": steps, **attributes}, **({"is_fitted": True} if hasattr(self, "is_fitted") else {})
         )
 
-    def _update(self, X: Any, y: Tensor) -> None:
+    def _update(self, X: Any, y: Tensor, facts: Any) -> None:
         """Updates the posteriors of all members with new series; after an error all of them are as before."""
-        batch = self._batch(X, len(y))
+        batch = self._batch(X, len(y), facts)
         with self._threads(batch):
             self.committee_.update(batch, y)
         counts, (shortest, longest) = batch.counts(), self.length_range_
         self.length_range_ = (min(shortest, int(counts.min())), max(longest, int(counts.max())))
         self.n_series_ += len(batch)
 
-    def is_fitted_to(self, X: Any, y: Any) -> bool:
+    def is_fitted_to(self, X: Any, y: Any, *, facts: Any = None) -> bool:
         """Says whether X and y are the very series and targets of `fit`, in the same order.
 
         Parameters
         ----------
-        X, y : as for `fit`
+        X, y, facts : as for `fit`
 
         Returns
         -------
@@ -208,15 +221,15 @@ class SeriesEstimator:
         """
         self._check_fitted()
         targets = self._known_targets(y)
-        digest = fingerprint(Shard(ALONE, len(targets)), self._batch(X, len(targets)), targets, _NO_SETTINGS)
+        digest = fingerprint(Shard(ALONE, len(targets)), self._batch(X, len(targets), facts), targets, _NO_SETTINGS)
         return digest == getattr(self, "fingerprint_", None)
 
-    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+    def log_likelihood(self, X: Any, y: Any, *, facts: Any = None) -> np.ndarray:
         """Gives log p(y | X) of every series; minus its mean is the NLPP of classes, or the NLPD of numbers.
 
         Parameters
         ----------
-        X, y : as for `fit`
+        X, y, facts : as for `fit`
 
         Returns
         -------
@@ -224,16 +237,22 @@ class SeriesEstimator:
         """
         self._check_fitted()
         targets = self._known_targets(y)
-        batch = self._batch(X, len(targets))
+        batch = self._batch(X, len(targets), facts)
         with self._threads(batch):
             return self.committee_.log_predictive(batch, targets).cpu().numpy()
 
-    def _batch(self, X: Any, targets: int | None = None) -> SeriesBatch:
-        """X as a batch on the device of the committee, checked against `fit` and the number of targets; a batch that
-        was made before stays as it is."""
-        self._check_fitted()
+    def _batch(self, X: Any, targets: int | None = None, facts: Any = None) -> SeriesBatch:
+        """X as a batch on the device of the committee, with its facts, checked against `fit` and the number of targets;
+        a batch that was made before stays as it is."""
         if isinstance(X, SeriesBatch):
             return X
+        batch, (given,) = self._series(X, targets), or_of_data(X, facts=facts)
+        values = facts_for(getattr(self, "facts_", ()), given, len(batch))
+        return batch if values is None else replace(batch, facts=values.to(batch.values.device))
+
+    def _series(self, X: Any, targets: int | None = None) -> SeriesBatch:
+        """The same without facts."""
+        self._check_fitted()
         check_channels(self, X)
         input_device(X)  # warns where X has to be copied
         with threads(self.n_jobs, length_hint(X)):
@@ -293,7 +312,7 @@ class SeriesEstimator:
         tags.input_tags.three_d_array = True
         return tags
 
-    def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10) -> Importances:
+    def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10, facts: Any = None) -> Importances:
         """Says what the predictions for the series X rest on: channels, time regions, window scales and words, for each
         class or for the number, with standard deviations and probabilities of signs.
 
@@ -306,6 +325,8 @@ class SeriesEstimator:
             Targets of X, by which effects tell each class apart from the others; without them by predictions.
         regions : int
             Number of time regions.
+        facts : table, optional
+            As for `fit`.
 
         Returns
         -------
@@ -316,7 +337,7 @@ class SeriesEstimator:
         top, regions = at_least("top", top, 1), at_least("regions", regions, 1)
         self._check_fitted()
         targets = None if y is None else self._known_targets(y)
-        batch = self._batch(X, None if targets is None else len(targets))
+        batch = self._batch(X, None if targets is None else len(targets), facts)
         classes = getattr(self, "classes_", None)
         with self._threads(batch):
             return global_importance(
@@ -350,6 +371,7 @@ class SeriesEstimator:
         permutations: int | None = None,
         uncertainty: bool = True,
         random_state: Any = 0,
+        facts: Any = None,
     ) -> list[SeriesExplanation]:
         """Says why each of the series X is predicted as it is, and when and where the evidence is.
 
@@ -370,6 +392,8 @@ class SeriesEstimator:
             Whether contributions of segments have standard deviations, which take most of the time of few permutations.
         random_state : int, RandomState or Generator, optional
             Seed of the permutations.
+        facts : table, optional
+            As for `fit`; those of the background come with it, as a `SeriesData`.
 
         Returns
         -------
@@ -381,7 +405,7 @@ class SeriesEstimator:
         if permutations is not None:
             permutations = at_least("permutations", permutations, 4)
         settings = PermutationSettings(segments, permutations, seed, uncertainty) if segments else None
-        batch = self._batch(X)
+        batch = self._batch(X, facts=facts)
         reference = None if background is None else self._other_batch("background", background)
         with self._threads(batch):
             labels = getattr(self, "classes_", None)
@@ -390,7 +414,7 @@ class SeriesEstimator:
             )
 
     def counterfactual(
-        self, x: Any, target: Any = None, *, donors: Any = None, plausible: float = 0.05
+        self, x: Any, target: Any = None, *, donors: Any = None, plausible: float = 0.05, facts: Any = None
     ) -> Counterfactual:
         """Finds the smallest change of one stretch of a series that turns the prediction.
 
@@ -403,6 +427,8 @@ class SeriesEstimator:
             Series from which new values are taken, by default training series; a model that keeps none needs them.
         plausible : float
             Changes are preferred whose p-value of `novelty` is above this, or above that of x if it is less.
+        facts : table, optional
+            Those of x, one row; they stay as they are.
 
         Returns
         -------
@@ -411,10 +437,17 @@ class SeriesEstimator:
         from siggpde.estimators.counterfactuals import find_counterfactual  # noqa: PLC0415 - predictions need none
 
         self._check_fitted()
-        return find_counterfactual(self, x, target, donors, plausible)
+        (given,) = or_of_data(x, facts=facts)
+        return find_counterfactual(self, series_of(x), target, donors, plausible, given)
 
     def novelty(
-        self, X: Any, *, by_class: bool = False, return_score: bool = False, return_reason: bool = False
+        self,
+        X: Any,
+        *,
+        by_class: bool = False,
+        return_score: bool = False,
+        return_reason: bool = False,
+        facts: Any = None,
     ) -> Any:
         """Tests whether series are unlike the training series.
 
@@ -428,8 +461,10 @@ class SeriesEstimator:
         return_score : bool
             Whether the score behind p is returned too, which tells apart what is far beyond all training series.
         return_reason : bool
-            Whether it is returned what is unusual: a statistic such as "level of x" or "length", or "shape" for what
-            kernels see.
+            Whether it is returned what is unusual: a statistic such as "level of x" or "length", a fact, or "shape" for
+            what kernels see.
+        facts : table, optional
+            As for `fit`.
 
         Returns
         -------
@@ -449,20 +484,20 @@ class SeriesEstimator:
             )
         if by_class and novelty.labels is None:
             raise ValueError("by_class=True is for classifiers; numbers have no classes")
-        batch = self._batch(X)
+        batch = self._batch(X, facts=facts)
         with self._threads(batch):
             p, scores = self.committee_.p_values(batch, by_class)
         results: list[Any] = [p.numpy()]
         if return_score:
             results.append(scores.score.numpy())
         if return_reason:
-            results.append(np.array(scores.reasons(self._value_names()), dtype=object))
+            results.append(np.array(scores.reasons(*self._described()), dtype=object))
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _other_batch(self, name: str, series: Any) -> SeriesBatch:
+    def _other_batch(self, name: str, series: Any, *, facts: bool = True) -> SeriesBatch:
         """The batch of series that are given beside X; what is wrong with them is said of the argument `name`."""
         try:
-            return self._batch(series)
+            return self._batch(series) if facts else self._series(series)
         except ValueError as error:
             raise ValueError(f"{name} must be series as for predict: {error}") from None
 
@@ -470,17 +505,21 @@ class SeriesEstimator:
         """The names of the channels but the time channel."""
         return Preparation(time_channel=self.preparation_.time_channel).names(self.channel_names_)
 
+    def _described(self) -> tuple[tuple[str, ...], list[str]]:
+        """The names of what novelty is told by: of channels, and of facts."""
+        return self._value_names(), [fact.name for fact in getattr(self, "facts_", ())]
+
     def _warn(self, scores: Scores | None) -> None:
         """Warns where series that were predicted are unlike all training series."""
         novelty = self.committee_.novelty
         if scores is not None and novelty is not None and bool(novelty.alarms(scores.score).any()):
-            warn_of_novelty(novelty, scores, self._value_names())
+            warn_of_novelty(novelty, scores, *self._described())
 
     def _novelty(self, scores: Scores | None) -> SeriesNovelty | None:
         """Returns how new the series with these scores are; None where the model does not know."""
         if scores is None or self.committee_.novelty is None:
             return None
-        return SeriesNovelty.of(self.committee_.novelty, scores, self._value_names())
+        return SeriesNovelty.of(self.committee_.novelty, scores, *self._described())
 
     def _names(self) -> tuple[str, ...]:
         return self.preparation_.names(self.channel_names_)
@@ -491,6 +530,7 @@ class SeriesEstimator:
         y: Any = None,
         path: str | os.PathLike[str] = "report.html",
         *,
+        facts: Any = None,
         groups: Any = None,
         ids: Sequence[Any] | None = None,
         title: str | None = None,
@@ -510,6 +550,8 @@ class SeriesEstimator:
             Targets, by which the page judges the predictions.
         path : path
             The file. An older report there is replaced, another file only with `force`.
+        facts : table, optional
+            As for `fit`.
         groups : array (n_cases,), optional
             Groups are judged one by one, and drawn as wholes for confidence intervals.
         ids : sequence (n_cases,), optional
@@ -539,6 +581,7 @@ class SeriesEstimator:
             X,
             y,
             path,
+            facts=facts,
             groups=groups,
             ids=ids,
             title=title,

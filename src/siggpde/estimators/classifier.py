@@ -100,15 +100,27 @@ class SeriesClassifier(SeriesEstimator):
         )
         self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None, ranks: Ranks = ALONE) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        facts: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        ranks: Ranks = ALONE,
+    ) -> Any:
         """Learns from series and their labels.
 
         Parameters
         ----------
         X : array (n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), list of arrays, or SeriesData
-            A `siggpde.io.SeriesData` has targets, groups and weights too, names its channels, and says which is time.
+            A `siggpde.io.SeriesData` has all that follows too, names its channels, and says which of them is time.
         y : array (n_cases,)
             Labels: strings, integers or bools.
+        facts : DataFrame, dict of columns or array (n_cases, n_facts), optional
+            What is known beside the series, such as age and sex: numbers, and categories as text, with gaps. They are
+            one more view, and predictions need them too.
         groups : array (n_cases,), optional
             What a series is part of: a person, a recording, a day. Everything that is decided on left-out series is
             then decided on left-out groups.
@@ -122,7 +134,7 @@ class SeriesClassifier(SeriesEstimator):
         -------
         self
         """
-        y, groups, sample_weight = or_of_data(X, y=y, groups=groups, sample_weight=sample_weight)
+        y, facts, groups, sample_weight = or_of_data(X, y=y, facts=facts, groups=groups, sample_weight=sample_weight)
         with ranks.together():
             labels = check_labels(y)
         shard = Shard(ranks, len(labels))
@@ -133,13 +145,13 @@ class SeriesClassifier(SeriesEstimator):
         info, labels = check_sample_info(groups, sample_weight, shard), torch.from_numpy(indices)
         if info.groups is not None and ranks.leads:
             warn_of_confined_classes(classes, labels, info.groups)
-        attributes = self._train(X, labels, info, shard, len(classes), weights)
+        attributes = self._train(X, labels, info, shard, len(classes), weights, facts)
         counts = np.bincount(indices).tolist()
         attributes["summary_"] = {"labels": dict(zip(map(str, classes), counts, strict=True))}
         self._set_fitted(attributes | class_attributes(classes))
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Any:
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, *, facts: Any = None) -> Any:
         """Learns from more series of the same classes; the first call is `fit`.
 
         Views, landmarks, noise and link stay as they are. With method="views" the posterior is updated exactly in the
@@ -148,7 +160,7 @@ class SeriesClassifier(SeriesEstimator):
 
         Parameters
         ----------
-        X, y : as for `fit`
+        X, y, facts : as for `fit`
         classes : array, optional
             All classes there will ever be, by scikit-learn's convention: it is only checked that y of the first call
             has them all.
@@ -161,20 +173,20 @@ class SeriesClassifier(SeriesEstimator):
         if not hasattr(self, "committee_"):
             if classes is not None:
                 class_indices(check_labels(classes), np.unique(check_labels(y)), "classes")
-            return self.fit(X, y)
+            return self.fit(X, y, facts=facts)
         indices = self._known_targets(y)
-        self._update(X, indices)
+        self._update(X, indices, facts)
         new = np.bincount(indices.numpy(), minlength=self.n_classes_).tolist()
         labels = self.summary_["labels"].items()
         self.summary_ = {"labels": {label: old + more for (label, old), more in zip(labels, new, strict=True)}}
         return self
 
-    def predict(self, X: Any, *, costs: Any = None, reject_cost: float | None = None) -> np.ndarray:
+    def predict(self, X: Any, *, costs: Any = None, reject_cost: float | None = None, facts: Any = None) -> np.ndarray:
         """Gives the most probable label of every series, or the decision of least expected cost.
 
         Parameters
         ----------
-        X : series, as for `fit`
+        X, facts : as for `fit`
         costs : array (n_classes, n_classes), optional
             costs[t, d] is the cost of deciding d where t is true, both in the order of `classes_`.
         reject_cost : float, optional
@@ -186,17 +198,17 @@ class SeriesClassifier(SeriesEstimator):
         ndarray (n_cases,)
             Labels of the type that `fit` was given.
         """
-        chances = self.predict_proba(X)
+        chances = self.predict_proba(X, facts=facts)
         if costs is None and reject_cost is None:
             return self.classes_[chances.argmax(axis=1)]
         return least_cost(chances, self.classes_, costs, reject_cost)
 
-    def predict_proba(self, X: Any, return_std: bool = False) -> Any:
+    def predict_proba(self, X: Any, return_std: bool = False, *, facts: Any = None) -> Any:
         """Gives the probabilities of the classes; a warning says how many series are unlike all training series.
 
         Parameters
         ----------
-        X : series, as for `fit`
+        X, facts : as for `fit`
         return_std : bool
             Whether the standard deviation of each probability over the latents is returned too: how uncertain it is.
 
@@ -207,7 +219,7 @@ class SeriesClassifier(SeriesEstimator):
         std : ndarray (n_cases, n_classes)
             Only with `return_std`.
         """
-        batch = self._batch(X)
+        batch = self._batch(X, facts=facts)
         with self._threads(batch):
             prediction = self.committee_.predict(batch)
             chances = prediction.probabilities().cpu().numpy()
@@ -215,12 +227,12 @@ class SeriesClassifier(SeriesEstimator):
             self._warn(prediction.scores)
         return (chances, spread) if return_std else chances
 
-    def predict_with_novelty(self, X: Any) -> tuple[np.ndarray, SeriesNovelty | None]:
+    def predict_with_novelty(self, X: Any, *, facts: Any = None) -> tuple[np.ndarray, SeriesNovelty | None]:
         """Gives probabilities and how new the series are, from one look at them and without warnings.
 
         Parameters
         ----------
-        X : as for `predict`
+        X, facts : as for `predict`
 
         Returns
         -------
@@ -228,37 +240,37 @@ class SeriesClassifier(SeriesEstimator):
         novelty : SeriesNovelty or None
             Unlike those of the method `novelty`, its p-values are not joined to the training series.
         """
-        batch = self._batch(X)
+        batch = self._batch(X, facts=facts)
         with self._threads(batch):
             prediction = self.committee_.predict(batch)
         return prediction.probabilities().cpu().numpy(), self._novelty(prediction.scores)
 
-    def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def latent(self, X: Any, *, facts: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Gives mean and standard deviation of the latents, before the link.
 
         Parameters
         ----------
-        X : as for `predict`
+        X, facts : as for `predict`
 
         Returns
         -------
         mean, std : ndarray (n_cases, n_classes)
             The latents of two classes are f and -f.
         """
-        batch = self._batch(X)
+        batch = self._batch(X, facts=facts)
         with self._threads(batch):
             latents = self.committee_.latents(batch)
         return latents.mean.cpu().numpy(), latents.std.contiguous().cpu().numpy()
 
     def predict_set(
-        self, X: Any, level: float = 0.9, *, by_class: bool = False, allow_empty: bool = False
+        self, X: Any, level: float = 0.9, *, by_class: bool = False, allow_empty: bool = False, facts: Any = None
     ) -> np.ndarray:
         """Gives sets of classes that hold the true one with a given probability, by left-out training series
         (`siggpde.committee.conformal`).
 
         Parameters
         ----------
-        X : series, as for `fit`
+        X, facts : as for `fit`
         level : float
             The probability.
         by_class : bool
@@ -276,7 +288,7 @@ class SeriesClassifier(SeriesEstimator):
         from siggpde.committee.conformal import prediction_sets  # noqa: PLC0415 - other predictions need none
 
         level, committee = check_level(level), cast(Any, self.committee_)  # without left-out series it is refused
-        batch = self._batch(X)
+        batch = self._batch(X, facts=facts)
         with self._threads(batch):
             sets = prediction_sets(committee, batch, level, by_class=by_class, allow_empty=allow_empty)
         return sets.cpu().numpy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,11 @@ from siggpde.series import SeriesBatch
 _CHUNK = 2**21  # numbers of the series judged at a time
 
 
-def find_counterfactual(estimator: Any, x: Any, target: Any, donors: Any, plausible: float) -> Counterfactual:
-    """The smallest change of one stretch of `x` that is predicted as `target`, with values of `donors`."""
+def find_counterfactual(
+    estimator: Any, x: Any, target: Any, donors: Any, plausible: float, facts: Any = None
+) -> Counterfactual:
+    """The smallest change of one stretch of `x` that is predicted as `target`, with values of `donors`; `facts` are
+    those of x, and stay."""
     if not 0 <= plausible < 1:
         raise ValueError(f"plausible must be a p-value, at least 0 and below 1, got {plausible!r}")
     preparation = estimator.preparation_
@@ -38,13 +42,13 @@ def find_counterfactual(estimator: Any, x: Any, target: Any, donors: Any, plausi
             "back into points; fit a model without spectrogram to have one"
         )
     raw = _one_series(x, preparation.raw_channels)
-    judge = _Judge(estimator)
+    one = estimator._batch(raw[None], facts=facts)
+    judge = _Judge(estimator, one.facts)
     before = judge.predictions(raw[None])[0]
     if hasattr(estimator, "classes_"):
         goal = class_goal(target, estimator.classes_, before)
     else:
         goal = number_goal(target, float(before), estimator.target_shift_, estimator.target_scale_)
-    one = estimator._batch(raw[None])
     canvas = _canvas(estimator, raw, one, _donors(estimator, donors, goal))
     canvas.sort_donors()
     usual = judge.p_values(raw[None])
@@ -56,8 +60,8 @@ def find_counterfactual(estimator: Any, x: Any, target: Any, donors: Any, plausi
 class _Judge:
     """The real predictions and the real novelty of series (n, channels, points) as handed in."""
 
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
+    def __init__(self, estimator: Any, facts: torch.Tensor | None) -> None:
+        self.estimator, self.facts = estimator, facts
 
     def predictions(self, X: np.ndarray) -> np.ndarray:
         """Returns probabilities (n, classes), or numbers (n,), for series X."""
@@ -65,16 +69,24 @@ class _Judge:
 
     def p_values(self, X: np.ndarray) -> np.ndarray | None:
         """(n,), or None where the model does not know them."""
-        return None if self.estimator.committee_.novelty is None else _in_parts(self.estimator.novelty, X)
+        return (
+            None
+            if self.estimator.committee_.novelty is None
+            else _in_parts(lambda some: self.estimator.novelty(self._batch(some)), X)
+        )
 
     def known_p_values(self, X: np.ndarray) -> np.ndarray:
         """(n,); 1 where the model does not know them."""
         p = self.p_values(X)
         return np.ones(len(X)) if p is None else p
 
+    def _batch(self, X: np.ndarray) -> SeriesBatch:
+        batch = self.estimator._series(X)
+        return replace(batch, facts=None if self.facts is None else self.facts.expand(len(batch), -1))
+
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         estimator = self.estimator
-        batch = estimator._batch(X)
+        batch = self._batch(X)
         with estimator._threads(batch):
             if hasattr(estimator, "classes_"):
                 return estimator.committee_.probabilities(batch).cpu().numpy()
@@ -109,7 +121,7 @@ def _one_series(x: Any, channels: int) -> np.ndarray:
 
 def _donors(estimator: Any, given: Any, goal: Goal) -> list[Donor]:
     if given is not None:
-        return donors_of(estimator._other_batch("donors", given))
+        return donors_of(estimator._other_batch("donors", given, facts=False))
     kept, targets = kept_series(estimator.committee_)
     if not kept:
         raise ValueError(

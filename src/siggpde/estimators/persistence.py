@@ -19,6 +19,7 @@ from siggpde.persistence.model_schema import check_model
 from siggpde.persistence.nested import references
 from siggpde.persistence.schema import SchemaError
 from siggpde.series import PathOptions, Preparation, Spectrogram
+from siggpde.views.facts import facts_of
 from siggpde.views.kinds import check_transformers
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def _restored(
     attributes = {
         key: tuple(v) if isinstance(v, list) else v for key, v in manifest["facts"].items() if key in STORED_ATTRIBUTES
     }
+    if "facts_" in attributes:
+        attributes["facts_"] = facts_of(attributes["facts_"])
     attributes["committee_"] = committee = _committee(state, others, transformers)
     attributes["preparation_"] = Preparation.from_state(manifest["preparation"])
     if "classes" in manifest:

@@ -30,7 +30,16 @@ class SeriesRegressor(SeriesEstimator):
     target_shift_: float
     target_scale_: float
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None, ranks: Ranks = ALONE) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        facts: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        ranks: Ranks = ALONE,
+    ) -> Any:
         """Learns from series and their targets.
 
         Parameters
@@ -39,14 +48,14 @@ class SeriesRegressor(SeriesEstimator):
             As for `SigGPClassifier.fit`.
         y : array (n_cases,)
             Finite numbers; whole numbers from 0 for likelihood="poisson".
-        groups, sample_weight, ranks : optional
+        facts, groups, sample_weight, ranks : optional
             As for `SigGPClassifier.fit`.
 
         Returns
         -------
         self
         """
-        y, groups, sample_weight = or_of_data(X, y=y, groups=groups, sample_weight=sample_weight)
+        y, facts, groups, sample_weight = or_of_data(X, y=y, facts=facts, groups=groups, sample_weight=sample_weight)
         with ranks.together():
             local = self._targets(y)
         shard, targets = Shard(ranks, len(local)), ranks.all_gather_rows(local)
@@ -54,18 +63,19 @@ class SeriesRegressor(SeriesEstimator):
         counts = self.likelihood == "poisson"
         # Standardised, because the prior has mean 0 and the noise is searched on a grid: any unit and offset fit alike.
         shift, scale = (0.0, 1.0) if counts else (mean, spread if spread > 1e-12 * abs(mean) else 1.0)
-        attributes = self._train(X, (targets - shift) / scale, check_sample_info(groups, sample_weight, shard), shard)
+        info = check_sample_info(groups, sample_weight, shard)
+        attributes = self._train(X, (targets - shift) / scale, info, shard, facts=facts)
         attributes |= {"target_shift_": shift, "target_scale_": scale}
         attributes["summary_"] = {"target_mean": mean, "target_spread": spread}
         self._set_fitted(attributes)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None) -> Any:
+    def partial_fit(self, X: Any, y: Any = None, *, facts: Any = None) -> Any:
         """Learns from more series; the first call is `fit`. Views, landmarks and noise stay as they are.
 
         Parameters
         ----------
-        X, y : as for `fit`
+        X, y, facts : as for `fit`
 
         Returns
         -------
@@ -73,9 +83,9 @@ class SeriesRegressor(SeriesEstimator):
         """
         (y,) = or_of_data(X, y=y)
         if not hasattr(self, "committee_"):
-            return self.fit(X, y)
+            return self.fit(X, y, facts=facts)
         targets, old = self._targets(y), self.summary_
-        self._update(X, (targets - self.target_shift_) / self.target_scale_)
+        self._update(X, (targets - self.target_shift_) / self.target_scale_, facts)
         share = len(targets) / self.n_series_
         gap = float(targets.mean()) - old["target_mean"]
         spread = (1 - share) * old["target_spread"] ** 2 + share * float(targets.var(correction=0))
@@ -85,12 +95,12 @@ class SeriesRegressor(SeriesEstimator):
         }
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, *, facts: Any = None) -> Any:
         """Gives the expected target of every series; a warning says how many are unlike all training series.
 
         Parameters
         ----------
-        X : series, as for `fit`
+        X, facts : as for `fit`
         return_std : bool
             Whether the standard deviation of y, noise included, is returned too.
 
@@ -100,7 +110,7 @@ class SeriesRegressor(SeriesEstimator):
         std : ndarray (n_cases,)
             Only with `return_std`.
         """
-        batch = self._batch(X)
+        batch = self._batch(X, facts=facts)
         with self._threads(batch):
             prediction = self.committee_.predict(batch)
             moments = prediction.mean_and_variance()
@@ -108,12 +118,12 @@ class SeriesRegressor(SeriesEstimator):
         mean, std = self._in_units(*moments)
         return (mean, std) if return_std else mean
 
-    def predict_interval(self, X: Any, level: float = 0.9, method: str = "bayes") -> np.ndarray:
+    def predict_interval(self, X: Any, level: float = 0.9, method: str = "bayes", *, facts: Any = None) -> np.ndarray:
         """Gives intervals that hold y with a given probability.
 
         Parameters
         ----------
-        X : series, as for `fit`
+        X, facts : as for `fit`
         level : float
             The probability.
         method : {"bayes", "conformal"}
@@ -129,20 +139,20 @@ class SeriesRegressor(SeriesEstimator):
         if method not in ("bayes", "conformal"):
             raise ValueError(f"method must be 'bayes' or 'conformal', got {method!r}")
         if method == "bayes":
-            return self.predict_quantiles(X, [(1 - level) / 2, (1 + level) / 2])
+            return self.predict_quantiles(X, [(1 - level) / 2, (1 + level) / 2], facts=facts)
         from siggpde.committee.conformal import conformal_intervals  # noqa: PLC0415 - other intervals need none
 
-        batch = self._batch(X)
+        batch = self._batch(X, facts=facts)
         with self._threads(batch):
             ends = conformal_intervals(cast(Any, self.committee_), batch, level).cpu().numpy()
         return self.target_shift_ + self.target_scale_ * ends
 
-    def predict_quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
+    def predict_quantiles(self, X: Any, quantiles: Sequence[float], *, facts: Any = None) -> np.ndarray:
         """Gives quantiles of y.
 
         Parameters
         ----------
-        X : series, as for `fit`
+        X, facts : as for `fit`
         quantiles : sequence of float
             Probabilities with which y is below the quantiles.
 
@@ -153,7 +163,7 @@ class SeriesRegressor(SeriesEstimator):
         levels = np.asarray(quantiles)
         if levels.ndim != 1 or levels.dtype.kind != "f" or not len(levels) or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles must be a list of numbers between 0 and 1, at least one, got {quantiles!r}")
-        batch = self._batch(X)
+        batch = self._batch(X, facts=facts)
         with self._threads(batch):
             prediction = self.committee_.predict(batch)
             values = prediction.quantiles(levels.tolist())
@@ -161,13 +171,13 @@ class SeriesRegressor(SeriesEstimator):
         return (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
 
     def predict_with_novelty(
-        self, X: Any, level: float = 0.9
+        self, X: Any, level: float = 0.9, *, facts: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, SeriesNovelty | None]:
         """Gives means, intervals and how new the series are, from one look at them and without warnings.
 
         Parameters
         ----------
-        X : as for `predict`
+        X, facts : as for `predict`
         level : float
             The probability of an interval.
 
@@ -178,7 +188,7 @@ class SeriesRegressor(SeriesEstimator):
         novelty : SeriesNovelty or None
             Unlike those of the method `novelty`, its p-values are not joined to the training series.
         """
-        batch = self._batch(X)
+        batch = self._batch(X, facts=facts)
         ends = [(1 - level) / 2, (1 + level) / 2]
         with self._threads(batch):
             prediction = self.committee_.predict(batch)
@@ -186,30 +196,30 @@ class SeriesRegressor(SeriesEstimator):
         interval = (self.target_shift_ + self.target_scale_ * values).cpu().numpy()
         return *self._in_units(*moments), interval, self._novelty(prediction.scores)
 
-    def latent(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def latent(self, X: Any, *, facts: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Gives mean and standard deviation of the latent, which is the expected target, in units of y.
 
         For likelihood="poisson" the latent is the logarithm of the rate.
 
         Parameters
         ----------
-        X : as for `predict`
+        X, facts : as for `predict`
 
         Returns
         -------
         mean, std : ndarray (n_cases,)
         """
-        batch = self._batch(X)
+        batch = self._batch(X, facts=facts)
         with self._threads(batch):
             latents = self.committee_.latents(batch)
         mean, spread = (part[:, 0].cpu().numpy() for part in (latents.mean, latents.std))
         return self.target_shift_ + self.target_scale_ * mean, self.target_scale_ * spread
 
-    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
-        return super().log_likelihood(X, y) - math.log(self.target_scale_)
+    def log_likelihood(self, X: Any, y: Any, *, facts: Any = None) -> np.ndarray:
+        return super().log_likelihood(X, y, facts=facts) - math.log(self.target_scale_)
 
-    def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10) -> Importances:
-        return super().importance(X, top, y, regions=regions).in_units(self.target_scale_)
+    def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10, facts: Any = None) -> Importances:
+        return super().importance(X, top, y, regions=regions, facts=facts).in_units(self.target_scale_)
 
     def explain(self, X: Any, top: int = 10, background: Any = None, **settings: Any) -> list[SeriesExplanation]:
         explanations = super().explain(X, top, background, **settings)

@@ -21,6 +21,7 @@ from siggpde.numerics import inputs
 from siggpde.numerics.core import limited
 from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.views import TransformerView, View
+from siggpde.views.facts import Fact
 from siggpde.views.kinds import KINDS
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ STORED_ATTRIBUTES = (
     "seconds_",
     "summary_",
     "tried_",
+    "facts_",
     "reading_",
     "target_shift_",
     "target_scale_",
@@ -207,6 +209,7 @@ class FitSettings:
     evaluate_every: int = 0
     validation: Validation = 0.2
     theta: Tensor | None = None
+    facts: tuple[Fact, ...] = ()
 
 
 def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float, ...] | None) -> FitSettings:

@@ -137,8 +137,8 @@ def as_classes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """
     if labels.dtype.kind == classes.dtype.kind and set(labels.tolist()) <= set(classes.tolist()):
         return labels
-    index = {_plain(label): number for number, label in enumerate(classes.tolist())}
-    wanted = [index.get(_plain(label)) for label in labels.tolist()]
+    index = {plain_text(label): number for number, label in enumerate(classes.tolist())}
+    wanted = [index.get(plain_text(label)) for label in labels.tolist()]
     if len(index) < len(classes) or all(number is None for number in wanted):
         return labels
     if None not in wanted:
@@ -147,7 +147,7 @@ def as_classes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.array([label if number is None else known[number] for label, number in pairs], dtype=object)
 
 
-def _plain(label: Any) -> str:
+def plain_text(label: Any) -> str:
     """How a label is written in all types: whole numbers without a point, truth in small letters."""
     text = str(label).strip()
     if text.lower() in ("true", "false"):

@@ -46,6 +46,7 @@ def fit_by_views(
         ViewSettings(
             kinds=kinds,
             more_views=more_views,
+            facts=settings.facts,
             options=settings.options,
             words=settings.n_features,
             members=settings.members,

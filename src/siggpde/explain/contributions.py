@@ -11,12 +11,20 @@ from torch import Tensor
 
 from siggpde.committee.committee import Committee
 from siggpde.explain.neighbours import nearest_series
+from siggpde.explain.posterior import over_members
 from siggpde.explain.results import Contribution, SeriesExplanation
-from siggpde.explain.shapley import PermutationSettings, segment_contributions
+from siggpde.explain.shapley import (
+    PermutationSettings,
+    contrast_of,
+    cut_facts,
+    member_logits,
+    segment_contributions,
+)
 from siggpde.explain.terms import Terms, check_inputs, checked_labels, evenly_spaced, terms_of
 from siggpde.explain.text import Vocabulary, group_name
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows
+from siggpde.views.facts import FactsBlock
 
 OPPOSITE = 0.6
 """The size of a negative correlation from which on two terms are one."""
@@ -106,9 +114,12 @@ def explain_series(
             sums.explanation(chunk.first + row, row, prediction, largest[row].tolist(), groups[row], top)
             for row, prediction in enumerate(predictions)
         ]
+    pairs = torch.cat(chosen) if chosen else None
+    if block := next((block for block in committee.blocks if isinstance(block, FactsBlock)), None):
+        facts = _facts(terms, batch, pairs, block)
+        explanations = [replace(one, facts=of_one) for one, of_one in zip(explanations, facts, strict=True)]
     if walks is None:
         return explanations
-    pairs = torch.cat(chosen) if chosen else None
     segments = segment_contributions(terms, batch, names, labels, pairs, walks, background)
     neighbours = nearest_series(committee, batch, labels, pairs)
     return [
@@ -241,6 +252,18 @@ class _Sums:
             views=sorted(views, key=_size),
             **prediction,
         )
+
+
+def _facts(terms: Terms, batch: SeriesBatch, pairs: Tensor | None, block: FactsBlock) -> Iterator[list[Contribution]]:
+    """Yields what the facts of every series contribute, largest first."""
+    assert batch.facts is not None
+    cut, credits = cut_facts(batch)
+    logits = over_members(terms, member_logits(terms, cut)).unflatten(0, (len(batch), -1))
+    for row, (of_series, values) in enumerate(zip(logits, batch.facts.tolist(), strict=True)):
+        changes = (credits @ contrast_of(of_series, None if pairs is None else pairs[row])).tolist()
+        texts = [fact.text(value) for fact, value in zip(block.facts, values, strict=True)]
+        named = zip(texts, block.facts, changes, strict=True)
+        yield sorted((Contribution(text, (fact.name,), value) for text, fact, value in named), key=_size)
 
 
 def _size(contribution: Contribution) -> float:

@@ -14,11 +14,12 @@ from siggpde.committee.committee import Committee
 from siggpde.explain.contributions import CANDIDATES, FEWEST, grouped
 from siggpde.explain.posterior import Functionals, Gaussian, LatentSums, PartSums, averaged
 from siggpde.explain.results import ClassEffects, Effect, Importance, Importances, PaperReading, WordWeight
-from siggpde.explain.shapley import CutSeries, limits_of, segments_of
+from siggpde.explain.shapley import CutSeries, cut_facts, limits_of, segments_of
 from siggpde.explain.terms import Terms, check_inputs, checked_labels, evenly_spaced, stretched, terms_of
 from siggpde.explain.text import WHOLE, Letters, Vocabulary, group_name, scale_order, when
 from siggpde.series import SeriesBatch
 from siggpde.series.statistics import OF_SERIES
+from siggpde.views.facts import FactsBlock
 
 _SERIES = 200  # of which words, scales and views are looked at
 _CUT_SERIES = 500  # about so many, of which every pair is compared
@@ -82,6 +83,8 @@ def global_importance(
     by_channel = cut_effects(terms, batch, known, terms.names(names))
     pieces = min(regions, int(batch.counts().min()))
     by_region = cut_effects(terms, batch, known, region_names(batch, pieces), pieces)
+    block = next((block for block in committee.blocks if isinstance(block, FactsBlock)), None)
+    by_fact = {} if block is None else cut_effects(terms, batch, known, [fact.name for fact in block.facts], facts=True)
     chosen = spread_over(known, count, _SERIES)
     contrasts, some = contrasts_of(known[chosen], count), batch[chosen]
     table = word_table(terms, some, words)
@@ -96,6 +99,7 @@ def global_importance(
             scales=effects.scales[place],
             words=sorted(effects.words[place], key=lambda effect: -abs(effect.effect)),
             views=sorted(effects.views[place], key=lambda effect: -abs(effect.effect)),
+            facts=by_fact.get(side, []),
         )
         for place, side in enumerate(contrasts.sides)
     ]
@@ -107,6 +111,7 @@ def global_importance(
         scales=_overall(by_class, "scales"),
         words=_word_importances(table, words)[:top],
         all_words=len(words.names),
+        facts=sorted(_overall(by_class, "facts"), key=lambda fact: -fact.importance),
     )
 
 
@@ -194,23 +199,29 @@ def cut_series(terms: Terms, batch: SeriesBatch, regions: int | None) -> tuple[S
         values[row, :, :length] = cuts.series(cuts.numbers()).values
         values[row, :, length:] = values[row, :, length - 1 : length]
         coefficients = cuts.weights(pieces)
-    times, lengths = (
+    times, lengths, facts = (
         None if of_series is None else of_series.repeat_interleave(2 * len(pieces), 0)
-        for of_series in (batch.times, batch.lengths)
+        for of_series in (batch.times, batch.lengths, batch.facts)
     )
-    return SeriesBatch(values.flatten(0, 1), lengths, times), coefficients
+    return SeriesBatch(values.flatten(0, 1), lengths, times, facts=facts), coefficients
 
 
 def cut_effects(
-    terms: Terms, batch: SeriesBatch, targets: Tensor, names: Sequence[str], regions: int | None = None
+    terms: Terms,
+    batch: SeriesBatch,
+    targets: Tensor,
+    names: Sequence[str],
+    regions: int | None = None,
+    *,
+    facts: bool = False,
 ) -> dict[int, list[Effect]]:
-    """Returns the effects of time regions with these names, or without `regions` of channels, by class; of many series
-    as many are used as make about 500 cut ones."""
+    """Returns the effects of time regions with these names, or without `regions` of channels or `facts`, by class; of
+    many series as many are used as make about 500 cut ones."""
     classes, count = terms.logits.classes, len(names)
     most = min(_MOST_SERIES, max(2 * (classes or 2), _CUT_SERIES // (2 * count)))
     chosen = spread_over(targets, classes, most)
     sides, contrasts = contrasts_of(targets[chosen], classes)
-    cut, credits = cut_series(terms, batch[chosen], regions)
+    cut, credits = cut_facts(batch[chosen]) if facts else cut_series(terms, batch[chosen], regions)
     weights = torch.einsum("sn,pw->spnw", contrasts, credits).flatten(2).flatten(0, 1)
     which = torch.tensor(sides, device=weights.device).repeat_interleave(count)
     posterior = whole_sums(terms, cut, weights, terms.logits.class_directions()[which])

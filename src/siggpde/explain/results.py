@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from siggpde.explain.text import Letters, interval, moving_together, read_word, when
+from siggpde.explain.text import BESIDE, Letters, interval, moving_together, read_word, when
 
 _SENTENCE_VIEWS = 5
 _SENTENCE_WORDS = 2
@@ -268,6 +268,8 @@ class SeriesExplanation(_InUnits, _Result):
     neighbours
         With `segments`, the nearest training series of `label` and of `runner_up`, or for a number the two nearest of
         all; none where the model does not keep all training series.
+    facts
+        What each fact beside the series contributes by being known, largest first: Shapley values in two orders.
 
     Examples
     --------
@@ -294,13 +296,18 @@ class SeriesExplanation(_InUnits, _Result):
     views: list[Contribution] = field(default_factory=list)
     segments: SegmentContributions | None = None
     neighbours: list[Neighbour] = field(default_factory=list)
+    facts: list[Contribution] = field(default_factory=list)
 
     @property
     def sentence(self) -> str:
-        """What speaks for the prediction, or raises the number: stretches of time, then words and view, as in "x
-        rises, 0.8 to 1.4; by its words, x moves, then y; above all from the words of the path"."""
+        """What speaks for the prediction, or raises the number: stretches of time, then facts, words and view, as in "x
+        rises, 0.8 to 1.4; age 82; by its words, x moves, then y; above all from the words of the path"."""
         places = [] if self.segments is None or not self.segments.sentence else [self.segments.sentence]
-        return "; ".join([*places, *read_terms(self.contributions, self.views)])
+        least = _WORTH_TELLING * max((abs(fact.value) for fact in self.facts), default=0.0)
+        facts = [fact.name for fact in self.facts if fact.value >= max(least, 1e-9)]
+        return "; ".join(
+            [*places, *([" and ".join(facts)] if facts else []), *read_terms(self.contributions, self.views)]
+        )
 
     @property
     def sentences(self) -> list[str]:
@@ -314,7 +321,7 @@ class SeriesExplanation(_InUnits, _Result):
         sentence = [f"{reason}: {self.sentence}"] if self.sentence else []
         views = [f"in all, {view}" for view in self.views[:_SENTENCE_VIEWS]]
         places = [] if self.segments is None else list(map(str, self.segments.main))
-        return [prediction, *sentence, *places, *map(str, self.contributions), *views]
+        return [prediction, *sentence, *places, *map(str, self.facts), *map(str, self.contributions), *views]
 
     def __str__(self) -> str:
         return "\n  ".join(self.sentences)
@@ -346,7 +353,7 @@ def read_terms(contributions: Sequence[Contribution], views: Sequence[Contributi
 
 def is_word(term: Contribution) -> bool:
     """Returns whether a term is named by a word, or by the largest word of a group."""
-    return bool(term.letters) and term.name.startswith("–".join(term.letters))
+    return bool(term.letters) and BESIDE not in term.letters and term.name.startswith("–".join(term.letters))
 
 
 @dataclass(frozen=True)
@@ -398,6 +405,8 @@ class ClassEffects(_InUnits):
         All channels in their order, all regions in the order of time, all scales from the shortest windows on.
     words, views
         Those with the largest effects first.
+    facts
+        All facts beside the series, in the order of their table.
     """
 
     label: Any
@@ -407,6 +416,7 @@ class ClassEffects(_InUnits):
     scales: list[Effect]
     words: list[Effect]
     views: list[Effect]
+    facts: list[Effect] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -456,6 +466,8 @@ class Importances(_InUnits, _Result):
         time, scales from the shortest windows on.
     words
         The most important ones, largest first, those that move together being one.
+    facts
+        All facts beside the series by their effects, largest first.
 
     Examples
     --------
@@ -476,6 +488,7 @@ class Importances(_InUnits, _Result):
     scales: list[Importance] = field(default_factory=list)
     words: list[Importance] = field(default_factory=list)
     all_words: int = 0
+    facts: list[Importance] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Importance]:
         return iter(self.features)

@@ -96,13 +96,14 @@ def segment_contributions(
     contributions = []
     for row, length in enumerate(batch.counts().tolist()):
         times = None if batch.times is None else batch.times[row : row + 1, :length]
-        one = SeriesBatch(batch.values[row : row + 1, :length], None, times)
+        facts = None if batch.facts is None else batch.facts[row : row + 1]
+        one = SeriesBatch(batch.values[row : row + 1, :length], None, times, facts=facts)
         references = torch.stack([stretched(series, length) for series in others]).to(one.values)
-        if times is not None or length not in known:
+        if times is not None or facts is not None or length not in known:
             known[length] = member_logits(terms, with_times_of(references, one))
         raw_length = length if batch.statistics is None else max(length, int(batch.statistics[row, -len(OF_SERIES)]))
         pair = None if pairs is None else pairs[row]
-        order = _contrast(over_members(terms, known[length]), pair).argsort(stable=True)
+        order = contrast_of(over_members(terms, known[length]), pair).argsort(stable=True)
         ends = Ends(latents[:, row], references, known[length], order)
         sampled = sample_credits(terms, one, ends, settings, plans)
         contributions.append(_contributions(terms, channels, labels, pair, sampled, ends, raw_length, settings))
@@ -126,7 +127,7 @@ def _contributions(
     total = share.sum((0, 1))
     share = torch.where(total > 0, share / total, 1 / (segments * len(channels)))
     values = all_credits.mean(0) + (begun.mean(0) - begins.mean(0)) * share
-    contrast, credits = _contrast(values, pair), _contrast(all_credits, pair)
+    contrast, credits = contrast_of(values, pair), contrast_of(all_credits, pair)
     runs = main_runs(contrast, _STRETCHES)
     spread = posterior_spread(terms, sampled, pair, runs) if settings.uncertainty else None
     stds = [None] * len(runs) if spread is None else spread.runs.tolist()
@@ -167,7 +168,7 @@ def _contributions(
     )
 
 
-def _contrast(values: Tensor, pair: Tensor | None) -> Tensor:
+def contrast_of(values: Tensor, pair: Tensor | None) -> Tensor:
     """Returns (..) from (.., classes): the first class of a pair minus the second; from (.., 1) the number."""
     return values[..., 0] if pair is None else values[..., int(pair[0])] - values[..., int(pair[1])]
 
@@ -330,7 +331,7 @@ def posterior_spread(terms: Terms, sampled: Sampled, pair: Tensor | None, runs: 
         moments = sums.moments(rows, over, lambda numbers: terms.prepare(cuts.series(numbers)))
         variances[:, inside] = torch.stack([member.variance for member in moments])
     latents = variances[:, : len(single)].unflatten(1, (channels, segments)).transpose(1, 2)  # (K, S, C, latents)
-    direction, contrast = _contrast(mixing.T, pair), _contrast(means, pair)
+    direction, contrast = contrast_of(mixing.T, pair), contrast_of(means, pair)
     totals = [contrast[:, run.first : run.last + 1, run.channel].sum(1) for run in runs]
     return PosteriorSpread(
         mixture_std(terms, means, terms.along(latents[..., None, :], mixing)),
@@ -403,9 +404,24 @@ class CutSeries(NamedTuple):
         return Functionals(series, coefficients[None, series])
 
 
+def cut_facts(batch: SeriesBatch) -> tuple[SeriesBatch, Tensor]:
+    """Returns the 2 F series of two permutations of the F facts of each of n series, from the first to the last and
+    back, in which the facts cut out are not known, and the coefficients (F, 2 F) of the credits."""
+    assert batch.facts is not None
+    pieces = torch.arange(batch.facts.shape[1], device=batch.values.device)
+    used = torch.zeros(2, dtype=torch.int64, device=pieces.device)
+    ranks, one = torch.stack([pieces, pieces.flip(0)]), batch[:1]
+    cuts = CutSeries(one, one.values, used, ranks, used[:1])
+    mask = cuts.kept(cuts.numbers())[0][:, 0]
+    rows = torch.arange(len(batch), device=pieces.device).repeat_interleave(len(mask))
+    facts = torch.where(mask.repeat(len(batch), 1), batch.facts[rows], torch.nan)
+    return replace(batch[rows], facts=facts), cuts.weights(pieces)
+
+
 def with_times_of(values: Tensor, one: SeriesBatch) -> SeriesBatch:
-    """Returns series (n, length, channels) with the time stamps of another one."""
-    return SeriesBatch(values, None, None if one.times is None else one.times.expand(len(values), -1))
+    """Returns series (n, length, channels) with the time stamps and the facts of another one."""
+    times, facts = (None if part is None else part.expand(len(values), -1) for part in (one.times, one.facts))
+    return SeriesBatch(values, None, times, facts=facts)
 
 
 # Views of windows look at groups of channels one by one. Cut series that have kept the same pieces of a group, with the

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from siggpde.views import PathView
 from siggpde.views.base import Block, FeatureBlock
+from siggpde.views.facts import BESIDE, FactsBlock
 from siggpde.views.kernels import KernelBlock
 from siggpde.views.paths import PathBlock
 from siggpde.views.windows import WindowsBlock
@@ -130,7 +131,7 @@ def view_vocabulary(blocks: Sequence[Block], kernels: set[str], channels: Letter
     for block in blocks:
         if isinstance(block, FeatureBlock):
             views |= {name: describe(block, name) for name in block.kernels if name in kernels}
-            adding = add_word if isinstance(block, PathBlock) else add
+            adding = add_word if isinstance(block, PathBlock | FactsBlock) else add
             for kernel, *both in zip(block.kernels, block.names(channels), block.letters(channels), strict=True):
                 indices = list(map(adding, *both)) if kernel in kernels else None
                 parts.append(None if indices is None else torch.tensor(indices, dtype=torch.int64, device=device))
@@ -166,14 +167,14 @@ def _scales(blocks: Sequence[Block]) -> list[str]:
             spans = [fitted.view.span for fitted in block.features.views]
             scales += [f"windows of {span} {what}" for span in spans for _ in range(2)]  # the whole series and thirds
         elif isinstance(block, FeatureBlock):
-            scales += [WHOLE] * len(block.kernels)
+            scales += [BESIDE if isinstance(block, FactsBlock) else WHOLE] * len(block.kernels)
     return scales
 
 
 def scale_order(name: str) -> tuple[int, int]:
-    """Returns a key that sorts scales: windows by their length, the whole series, windows of the spectrum."""
-    if name == WHOLE:
-        return 1, 0
+    """Returns a key that sorts scales: windows by their length, the whole series, windows of the spectrum, facts."""
+    if name in (WHOLE, BESIDE):
+        return (1, 0) if name == WHOLE else (3, 0)
     return (0 if name.endswith("points") else 2), int(name.split()[2])
 
 
@@ -188,7 +189,7 @@ def describe(block: Block, name: str) -> str:
     if isinstance(block, WindowsBlock):
         thirds = ", by thirds" if name.endswith("3") else ""
         return f"windows of {_LIFTS[name[:-1]] if block.kind == 'windows' else 'the spectrum'}{thirds}"
-    return name
+    return BESIDE if isinstance(block, FactsBlock) else name
 
 
 def _describe_path(view: PathView) -> str:

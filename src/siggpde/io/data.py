@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -55,6 +55,8 @@ class SeriesData:
         The weight of each series.
     columns : tuple of str
         Of a wide table with one channel that has no name: the columns of its points.
+    facts : dict of arrays (n_cases,), optional
+        What is known beside the series, such as age: numbers with NaN for gaps, or text with None.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class SeriesData:
     groups: NDArray[Any] | None = None
     sample_weight: NDArray[Any] | None = None
     columns: tuple[str, ...] = ()
+    facts: Mapping[str, NDArray[Any]] | None = None
 
     def __post_init__(self) -> None:
         channels = _check_series(self.X)
@@ -86,6 +89,9 @@ class SeriesData:
             values = getattr(self, key)
             if values is not None and np.shape(values) != (len(self.X),):
                 raise ValueError(f"{key} must have shape ({len(self.X)},), one a series; got {np.shape(values)}")
+        for name, values in (self.facts or {}).items():
+            if len(values) != len(self.X):
+                raise ValueError(f"the fact {name!r} has {len(values)} values for {len(self.X)} series")
 
     def __len__(self) -> int:
         return len(self.X)
@@ -97,7 +103,9 @@ class SeriesData:
             raise TypeError(f"rows must be a slice or a list of numbers of series; got {rows!r}")
         X = self.X[rows] if isinstance(self.X, np.ndarray) else [self.X[number] for number in chosen.tolist()]
         values = {key: getattr(self, key) for key in ("y", "ids", "groups", "sample_weight")}
-        return replace(self, X=X, **{key: value[rows] for key, value in values.items() if value is not None})
+        given = {key: value[rows] for key, value in values.items() if value is not None}
+        facts = None if self.facts is None else {name: np.asarray(value)[rows] for name, value in self.facts.items()}
+        return replace(self, X=X, **given, facts=facts)
 
     def __repr__(self) -> str:
         lengths = self.lengths
@@ -106,6 +114,7 @@ class SeriesData:
         items = [f"{len(self)} series", f"{self.n_channels} channels", length]
         items += ["time stamps"] * (self.time_channel is not None) + ["labels"] * (self.y is not None)
         items += [] if self.groups is None else [f"{len(np.unique(self.groups))} groups"]
+        items += [f"facts {', '.join(self.facts)}"] if self.facts else []
         return f"SeriesData({self.name!r}: {', '.join(items)})"
 
     @property

@@ -30,6 +30,7 @@ def read(
     part: str | None = None,
     format: str | None = None,
     ignore: Sequence[str] | None = None,
+    facts: Sequence[str] | None = None,
     groups: str | None = None,
     sample_weight: str | None = None,
     separator: str | None = None,
@@ -66,6 +67,9 @@ def read(
     ignore : list of str, optional
         Tables: columns to leave out. ``.npz``: members to leave out, which are otherwise refused where their names are
         not known.
+    facts : list of str, optional
+        Tables: columns of what is known beside the series, such as age, equal in all rows of a series; cells may be
+        empty.
     groups : str, optional
         The group of each series, such as a person: a column, a member of ``.npz`` (by default ``groups``), or a file
         as for `target`.
@@ -98,7 +102,7 @@ def read(
     kind = format_of(path, format)
     columns: dict[str, Any] = {
         "target": target, "series": series, "id": id, "time": time, "duplicates": duplicates,
-        "channels": channels, "ignore": ignore, "groups": groups, "sample_weight": sample_weight,
+        "channels": channels, "ignore": ignore, "facts": facts, "groups": groups, "sample_weight": sample_weight,
     }  # fmt: skip
     chosen = None if reader == "auto" else reader
     check_options(kind, {**columns, "part": part, "separator": separator, "reader": chosen, "mmap": mmap or None})
@@ -137,6 +141,7 @@ def from_frame(
     duplicates: Literal["error", "first", "last", "mean"] | None = None,
     channels: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
+    facts: Sequence[str] | None = None,
     groups: str | None = None,
     sample_weight: str | None = None,
     name: str = "frame",
@@ -147,7 +152,7 @@ def from_frame(
     ----------
     frame : polars.DataFrame, polars.LazyFrame or pandas.DataFrame
         The table.
-    target, series, id, time, duplicates, channels, ignore, groups, sample_weight
+    target, series, id, time, duplicates, channels, ignore, facts, groups, sample_weight
         Those of `read`.
     name : str
         The name of the data.
@@ -167,7 +172,7 @@ def from_frame(
 
     roles = ColumnRoles(
         target=target, series=series, id=id, time=time, duplicates=duplicates, channels=channels, ignore=ignore,
-        groups=groups, sample_weight=sample_weight,
+        facts=facts, groups=groups, sample_weight=sample_weight,
     )  # fmt: skip
     return from_table(as_polars(frame, series), roles, name, "the frame")
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TABLE_OPTIONS = ("target", "series", "id", "time", "duplicates", "channels", "ignore", "groups", "sample_weight")
+TABLE_OPTIONS = (
+    *("target", "series", "id", "time", "duplicates", "channels", "ignore", "facts", "groups", "sample_weight"),
+)
 
 DUPLICATES = ("error", "first", "last", "mean")
 """What becomes of rows of a series with the same time."""
@@ -29,7 +31,7 @@ READ_OPTIONS: dict[str, tuple[str, ...]] = {
 
 STREAM_OPTIONS: dict[str, tuple[str, ...]] = {
     "npy": (),
-    "parquet": ("series", "id", "time", "duplicates", "channels", "ignore"),
+    "parquet": ("series", "id", "time", "duplicates", "channels", "ignore", "facts"),
 }
 """Options of `siggpde.io.stream` besides `format`, by format."""
 
@@ -63,11 +65,12 @@ class ColumnRoles:
     duplicates: str | None = None
     channels: Sequence[str] | None = None
     ignore: Sequence[str] | None = None
+    facts: Sequence[str] | None = None
     groups: str | None = None
     sample_weight: str | None = None
 
     def __post_init__(self) -> None:
-        for option in ("channels", "ignore"):
+        for option in ("channels", "ignore", "facts"):
             names = getattr(self, option)
             if names is not None and (isinstance(names, str) or not all(isinstance(name, str) for name in names)):
                 raise ValueError(f"{option} must be a list of names; got {names!r}")
@@ -96,12 +99,13 @@ class ColumnRoles:
     def taken(self) -> list[str]:
         """The columns that are not channels."""
         keys = [column for column in (self.series, self.time, self.id) if column is not None]
-        return [*keys, *self.values.values(), *(self.ignore or ())]
+        return [*keys, *self.values.values(), *(self.ignore or ()), *(self.facts or ())]
 
     def check(self, columns: Sequence[str], source: str) -> None:
         """Raises ValueError for a column that the table lacks, or that has two roles; `source` is the table's name."""
         channels = list(self.channels or ())
         named = [("series", self.series), ("time", self.time), *self.values.items()]
+        named += [("facts", column) for column in self.facts or ()]
         if self.series is not None:  # else `channels` are the beginnings of names
             named += [("channels", column) for column in channels]
         for option, column in [*named, ("id", self.id), *(("ignore", column) for column in self.ignore or ())]:
@@ -113,8 +117,9 @@ class ColumnRoles:
                 raise ValueError(
                     f"{source}: column {column!r} is both {options[column]}= and {option}=; choose another for one"
                 )
-        if len(set(channels)) < len(channels):
-            raise ValueError(f"{source}: channels= names a column twice: {', '.join(channels)}; name each column once")
+        for option, names in (("channels", channels), ("facts", self.facts or ())):
+            if len(set(names)) < len(names):
+                raise ValueError(f"{source}: {option}= names a column twice: {', '.join(names)}; name each column once")
 
 
 def listed(columns: Sequence[str]) -> str:

@@ -96,6 +96,7 @@ def stream(
     duplicates: str | None = None,
     channels: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
+    facts: Sequence[str] | None = None,
     format: str | None = None,
 ) -> SeriesStream:
     """Opens a ``.npy`` or ``.parquet`` file to be read block by block, without labels.
@@ -104,7 +105,7 @@ def stream(
     ----------
     path : path
         The file.
-    series, id, time, duplicates, channels, ignore, format
+    series, id, time, duplicates, channels, ignore, facts, format
         Those of `read`.
 
     Returns
@@ -130,7 +131,7 @@ def stream(
         raise NotStreamable(f"{path} is a .{kind} file; only .npy and .parquet files are read block by block")
     check_file(path)
     options: dict[str, Any] = {"series": series, "id": id, "time": time, "channels": channels, "ignore": ignore}
-    options["duplicates"] = duplicates
+    options |= {"duplicates": duplicates, "facts": facts}
     check_options(kind, options, STREAM_OPTIONS)
     status = path.stat()
     identity = {"file": path.name, "bytes": status.st_size, "changed": status.st_mtime_ns, **options}
@@ -179,6 +180,7 @@ class _WideTable(_Table):
         self.total = self.rows
         self.grid, self.names = self.layout.wide()
         self.columns = [*([] if roles.id is None else [roles.id]), *(column for row in self.grid for column in row)]
+        self.columns += roles.facts or ()
         self.points = len(self.grid[0])
 
     def load(self, start: int, stop: int) -> SeriesData:
@@ -198,7 +200,7 @@ class _LongTable(_Table):
             )
         self.channels = list(roles.channels or self.layout.numbers())
         keys = [roles.series] if roles.time is None else [roles.series, roles.time]
-        self.columns = list(dict.fromkeys([*keys, *self.channels]))
+        self.columns = list(dict.fromkeys([*keys, *self.channels, *(roles.facts or ())]))
         counts = self._counts(roles.series)
         self.total, self.points = len(counts), int(counts.max())
         self.ends = np.concatenate([[0], np.cumsum(counts)])

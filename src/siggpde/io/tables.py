@@ -104,8 +104,8 @@ class TableColumns:
             what = "looks like ids of the series" if _looks_like_ids(rows[rest[0]]) else "is none of them"
             raise ValueError(
                 f"{source}: points are in columns such as {first[0]!r} to {first[-1]!r}, but column {rest[0]!r} "
-                f"{what}. Leave it out with ignore=, or name it with id= if it identifies the series, or with target= "
-                "if it is the label"
+                f"{what}. Leave it out with ignore=, or name it with id= if it identifies the series, with target= if "
+                "it is the label, or with facts= if it is known beside the series, such as an age"
             )
         lengths = {channel: len(columns) for channel, columns in groups.items()}
         if len(set(lengths.values())) > 1:
@@ -139,7 +139,7 @@ def from_table(frame: pl.DataFrame, roles: ColumnRoles, name: str, source: str) 
 def as_table(data: SeriesData, series: str, named: dict[str, str]) -> pl.DataFrame:
     """Returns series as a table in long form, with ids in the column `series` and values in the columns `named`."""
     columns = {_KEYS[option]: column for option, column in named.items() if getattr(data, _KEYS[option]) is not None}
-    names = [series, *data.channel_names, *columns.values()]
+    names = [series, *data.channel_names, *columns.values(), *(data.facts or ())]
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
         raise ValueError(
@@ -155,6 +155,7 @@ def as_table(data: SeriesData, series: str, named: dict[str, str]) -> pl.DataFra
         table[name] = np.concatenate([np.asarray(one[index], dtype=np.float64) for one in data.X])
     for key, column in columns.items():
         table[column] = np.repeat(without_objects(getattr(data, key), key), lengths)
+    table |= {name: np.repeat(np.asarray(values), lengths) for name, values in (data.facts or {}).items()}
     frame = pl.DataFrame({name: pl.Series(values) for name, values in table.items()}, nan_to_null=False)
     return frame.with_columns(pl.col(list(data.channel_names)).fill_nan(None))
 
@@ -171,6 +172,7 @@ def from_long(frame: pl.DataFrame, channels: list[str], roles: ColumnRoles, name
         _KEYS[option]: _values_by_series(frame[column], codes, ids, _VALUE_NAMES[option], source)
         for option, column in roles.values.items()
     }
+    facts = {fact: _values_by_series(frame[fact], codes, ids, "value", source, gaps=True) for fact in roles.facts or ()}
     if time is not None:
         channels, points = [time, *channels], [as_times(frame[time], source), *points]
     order = np.argsort(codes, kind="stable") if time is None else np.lexsort((points[0], codes))
@@ -198,6 +200,7 @@ def from_long(frame: pl.DataFrame, channels: list[str], roles: ColumnRoles, name
         channel_names=tuple(channels),
         time_channel=None if time is None else 0,
         name=name,
+        facts=facts or None,
         **values,
     )
 
@@ -247,9 +250,10 @@ def _codes(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
 
 
 def _values_by_series(
-    column: pl.Series, codes: NDArray[np.int64], ids: pl.Series, meaning: str, source: str
+    column: pl.Series, codes: NDArray[np.int64], ids: pl.Series, meaning: str, source: str, *, gaps: bool = False
 ) -> NDArray[Any]:
-    """Returns (n_series,) labels, groups or weights; cells of a series may be empty, but the others must agree."""
+    """Returns (n_series,) labels, groups or weights, or facts, which may have `gaps`; cells of a series may be empty,
+    but the others must agree."""
     if column.dtype.is_float():
         column = column.fill_nan(None)
     pairs = pl.DataFrame({"code": codes, "label": column}).drop_nulls().unique(maintain_order=True)
@@ -261,6 +265,9 @@ def _values_by_series(
             f"{source}: series {ids[code]!r} has several {meaning}s in column {column.name!r}: {labels[0]!r}, "
             f"{labels[1]!r}"
         )
+    if gaps:
+        every = pl.DataFrame({"code": np.arange(len(ids))})
+        return as_facts(every.join(pairs, on="code", how="left", maintain_order="left")["label"])
     if (counts == 0).any():
         raise ValueError(f"{source}: series {ids[int(np.argmin(counts))]!r} has no {meaning} in column {column.name!r}")
     return as_labels(pairs.sort("code")["label"], source)
@@ -294,6 +301,7 @@ def from_grid(
         channel_names=channel_names,
         name=name,
         columns=() if channel_names else tuple(grid[0]),
+        facts={fact: as_facts(frame[fact]) for fact in roles.facts} if roles.facts else None,
         **values,
     )
 
@@ -461,6 +469,20 @@ def as_labels(column: pl.Series, source: str) -> NDArray[Any]:
     if column.dtype.is_decimal():
         return column.cast(pl.Float64).to_numpy().copy()
     return np.array(column.cast(pl.String).to_list(), dtype=str)
+
+
+def as_facts(column: pl.Series) -> NDArray[Any]:
+    """Returns (n_rows,): float64 with NaN for gaps where all cells are numbers, else text with None for gaps."""
+    if column.dtype == pl.String:
+        numbers, wrong = _parsed(column)
+        if wrong.any():
+            text = column.str.strip_chars()
+            missing = text.str.to_lowercase().is_in(_MISSING_TEXTS).fill_null(False)
+            return np.array(text.set(missing, None).to_list(), dtype=object)
+        column = numbers
+    if column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null):
+        return column.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
+    return np.array(column.cast(pl.String).to_list(), dtype=object)
 
 
 def _parsed(column: pl.Series) -> tuple[pl.Series, pl.Series]:

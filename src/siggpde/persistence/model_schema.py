@@ -33,6 +33,7 @@ from siggpde.persistence.schema import (
     plain,
 )
 from siggpde.series import PathOptions
+from siggpde.views.facts import KERNEL, facts_of, feature_count
 from siggpde.views.window_features import WindowFeatures
 
 _SPREAD = 1e-30  # the smallest of a channel of standardised series
@@ -264,7 +265,20 @@ _EXAMPLE = {
     "ragged": bool,
     "features": array(None, low=-RAW, high=RAW),
 }
+_MOST_FACTS = 10**4
+_FACT_LIST = list_of((str, maybe(list_of(str, most=10**6))), least=1, most=_MOST_FACTS)
+
+
+def _fact_sizes(block: Any, at: Place) -> None:
+    """That facts, their knots and their scalers are as many, and no scaler is of more features than a fact has."""
+    facts, knots, scaler = facts_of(block["facts"]), block["knots"], block["scaler"]
+    at.demand(len(facts) == len(knots) == len(scaler), f"has {len(knots)} knots and {len(scaler)} scalers of facts")
+    for index, (fact, points, columns) in enumerate(zip(facts, knots, scaler, strict=True)):
+        _keeps(columns["kept"], feature_count(fact, points), at.at("scaler").at(index))
+
+
 _BLOCKS: dict[str, Schema] = {
+    "facts": also({"facts": _FACT_LIST, "knots": list_of(array(None)), "scaler": list_of(_SCALER)}, _fact_sizes),
     "linear": _path(integer(1, 1)),
     "path": _path(maybe(integer(2, 10))),
     "kernel": _kernel(None),
@@ -278,8 +292,8 @@ _BLOCKS: dict[str, Schema] = {
 def _kernels(block: Any) -> set[str]:
     """The names of the kernels of a block with this state."""
     kind, state = block["kind"], block["state"]
-    if kind == "features":
-        return {state["name"]}
+    if kind in ("features", "facts"):
+        return {state.get("name", KERNEL)}
     if kind not in ("windows", "spectrum"):
         return {state["view"]["name"]}
     lifts = ["spectrum" if kind == "spectrum" else view["view"]["lift"] for view in state["features"]["views"]]
@@ -306,6 +320,17 @@ def _sum_to_one(values: Any, at: Place) -> None:
     at.demand(abs(total - 1) < 1e-4, f"has weights of members that sum to {total:g}, not to 1")
 
 
+def _same_facts(state: Any, at: Place) -> None:
+    """That the facts of the model are those of its landmarks and its view."""
+    facts, committee = state["facts"].get("facts_", []), state["committee"]
+    landmarks = committee.get("landmarks") or {}
+    width = 0 if landmarks.get("facts") is None else landmarks["facts"].shape[1]
+    at.demand(width == (len(facts) if landmarks else 0), f"has {len(facts)} facts, but landmarks with {width}")
+    at.demand((width > 0) == (landmarks.get("gaps") is not None), "has landmarks with facts or gaps, but not both")
+    for block in committee["blocks"]:
+        at.demand(block["kind"] != "facts" or block["state"]["facts"] == facts, "has a view of other facts")
+
+
 def _lengths(state: Any, at: Place) -> None:
     lengths, (series, points, _) = state["lengths"], state["values"].shape
     at.demand(series > 0 and points > 0, "has no series, or series without points")
@@ -317,6 +342,8 @@ _LANDMARKS = {
     "values": array("landmarks", "points", "channels", low=-_FURTHEST, high=_FURTHEST, dtypes=SINGLE),
     "lengths": maybe(integers("landmarks", low=1)),
     "times": maybe(array("landmarks", "points", low=-RAW, high=RAW)),
+    "facts?": array("landmarks", "columns of facts", low=-RAW, high=RAW),
+    "gaps?": integers("landmarks", "columns of facts", high=1),
 }
 _RECIPE = {"name": str, "weights": list_of((str, number(1e-9, 1e9)), least=1, most=10**4)}
 _POSTERIOR = {"noise amplitude": number(0, 1e30), "score": number()}
@@ -434,7 +461,7 @@ _COMMITTEES = by_kind(
         "weights": also(
             {
                 "standard": _STANDARD,
-                "blocks": _blocks(False, "linear", "path", "windows", "spectrum", "features"),
+                "blocks": _blocks(False, "linear", "path", "windows", "spectrum", "features", "facts"),
                 "centres": list_of(array(None, low=-RAW, high=RAW)),
                 "members": list_of(_MEMBER_WITHOUT_SERIES, least=1, most=10**4, size="members"),
                 **_COMMITTEE,
@@ -478,6 +505,7 @@ _FACTS = {
     "n_features_in_?": integer(1),
     "seconds_?": number(0),
     "summary_?": map_of(plain),
+    "facts_?": _FACT_LIST,
     "tried_?": list_of((str, number(), number(0, 1)), most=10**4),
     "reading_?": maybe(plain),
 }
@@ -541,7 +569,7 @@ def check_model(state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
         **({"committee": _COMMITTEES} if views else _PAPER_MODEL),
         "preparation": also(_PREPARATION, _prepared),
     }
-    check(schema, state, place)
+    check(also(schema, _same_facts) if views else schema, state, place)
     check({} if views else _PAPER_TENSORS, tensors, place.at("tensors"))
     jobs = state["parameters"].get("n_jobs")
     check(maybe(integer(-1)), jobs, place.at("parameters.n_jobs"))

@@ -62,6 +62,7 @@ class ModelFacts:
     target: tuple[float, float] | None
     tried: list[tuple[str, float, float]] = field(default_factory=list)
     seconds: float | None = None
+    beside: tuple[str, ...] = ()
 
     def rows(self, digits: int = 1) -> list[tuple[str, str, str]]:
         """Returns the kernel, the weight in per cent with so many digits, and the score of every member."""
@@ -134,6 +135,7 @@ def model_facts(estimator: Any) -> ModelFacts:
         target=(summary["target_mean"], summary["target_spread"]) if "target_mean" in summary else None,
         tried=[tuple(candidate) for candidate in getattr(estimator, "tried_", None) or []],
         seconds=getattr(estimator, "seconds_", None),
+        beside=tuple(fact.name for fact in getattr(estimator, "facts_", ())),
     )
 
 
@@ -232,6 +234,8 @@ def _data_rows(facts: ModelFacts) -> list[tuple[str, Any]]:
     names = ", ".join(facts.channels[:_LONGEST_LIST]) + (", .." if len(facts.channels) > _LONGEST_LIST else "")
     shortest, longest = facts.lengths
     rows += [("Channels", f"{len(facts.channels)} ({names})")]
+    if facts.beside:
+        rows.append(("Facts beside the series", ", ".join(facts.beside)))
     rows += [("Points a series", shortest if shortest == longest else f"{shortest} to {longest}")]
     if facts.target is not None:
         rows += [("Mean of the target", _plain(facts.target[0]))]

@@ -27,7 +27,8 @@ class Series:
 class Data:
     """The series of a report: `channels` are those with values, `lengths` and `missing` (n,) points and shares of
     missing values, `levels` and `spreads` (n, channels); `classes`, `numbers` and `groups` (n,) are None where not
-    known. `examples` are a few series, of every class some, or from the smallest to the largest number."""
+    known. `examples` are a few series, of every class some, or from the smallest to the largest number; `facts` are
+    rows about what is known beside the series."""
 
     channels: tuple[str, ...]
     timed: bool
@@ -40,6 +41,7 @@ class Data:
     groups: list[str] | None
     examples: list[Series]
     target: str
+    facts: Sequence[tuple[str, str]] = ()
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -45,6 +45,7 @@ def write_report(
     y: Any,
     path: str | os.PathLike[str],
     *,
+    facts: Any = None,
     groups: Any = None,
     ids: Sequence[Any] | None = None,
     title: str | None = None,
@@ -65,7 +66,7 @@ def write_report(
     with Progress(None if getattr(estimator, "verbose", 0) else False) as bar:
         bar.start("report", 5)
         codes = None if y is None else estimator._known_targets(y)
-        batch = estimator._batch(X, None if codes is None else len(codes))
+        batch = estimator._batch(X, None if codes is None else len(codes), facts)
         subject = Subject(estimator, getattr(X, "X", X), batch, codes)
         group_names = _one_a_series("groups", groups, len(subject.batch))
         names = _one_a_series("ids", ids, len(subject.batch)) or [str(row) for row in range(len(subject.batch))]
@@ -298,7 +299,7 @@ def cases_of(
     if predicted.scores is not None:
         scores = Scores(*(part[rows] for part in predicted.scores))
         p_values = subject.committee.novelty.p_values(scores.score).tolist()
-        unusual = scores.reasons(subject.channels)
+        unusual = scores.reasons(*subject.estimator._described())
     return [
         Case(_as_seen(batch, place, names[row], subject.target(row)), tuple(reasons[row]), explanation,
              losses.get(row), p_value, fact)
@@ -358,7 +359,28 @@ def _data(subject: Subject, groups: list[str] | None, names: Sequence[str], targ
         groups=groups,
         examples=_examples(subject, names, seed),
         target=target,
+        facts=_fact_rows(subject),
     )
+
+
+def _fact_rows(subject: Subject) -> list[tuple[str, str]]:
+    """Rows about the facts beside the series: their range or their levels, and how often they are not known."""
+    rows = []
+    for index, fact in enumerate(getattr(subject.estimator, "facts_", ())):
+        values = subject.batch.facts[:, index].cpu().numpy()  # pyright: ignore[reportOptionalSubscript] - fit had them
+        known = values[np.isfinite(values)]
+        levels = fact.levels or ()
+        parts = (
+            [
+                f"{count} {levels[code] if code >= 0 else 'of other levels'}"
+                for code, count in Counter(known.astype(int).tolist()).most_common(_FRAMES)
+            ]
+            if levels
+            else ([f"{known.min():.6g} to {known.max():.6g}, median {np.median(known):.6g}"] if len(known) else [])
+        )
+        parts += [f"{len(values) - len(known)} not known"] if len(known) < len(values) else []
+        rows.append((fact.name, ", ".join(parts)))
+    return rows
 
 
 def _examples(subject: Subject, names: Sequence[str], seed: int) -> list[Series]:
@@ -390,7 +412,7 @@ def _novelty(subject: Subject, scores: Scores | None) -> NoveltyScores | None:
     if scores is None or novelty is None:
         return None
     alarms = novelty.alarms(scores.score).numpy()
-    reasons = Counter(np.array(scores.reasons(subject.channels), dtype=object)[alarms].tolist())
+    reasons = Counter(np.array(scores.reasons(*subject.estimator._described()), dtype=object)[alarms].tolist())
     return NoveltyScores(
         scores.score.numpy(),
         novelty.left_out_scores.numpy(),

@@ -108,6 +108,7 @@ def _data_rows(data: Data) -> list[tuple[str, str]]:
         rows.append(("series a class", span(min(counts.values()), max(counts.values()))))
     if data.groups is not None:
         rows.append(("groups", f"{len(set(data.groups)):,}"))
+    rows += data.facts
     for index, name in enumerate(data.channels[:_DESCRIBED]):
         known = np.isfinite(data.levels[:, index])
         typical = "no value at all"

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +38,8 @@ class SeriesBatch:
         The number of the first series, where this is part of a larger set: error messages count from it.
     statistics
         (n, statistics), float64, of the series as they were handed in (`statistics_of`); None where not known.
+    facts
+        (n, facts), float64, what is known beside the series (`siggpde.views.facts`), NaN for gaps; None without any.
 
     Examples
     --------
@@ -50,17 +52,26 @@ class SeriesBatch:
     times: Tensor | None = None
     first: int = 0
     statistics: Tensor | None = None
+    facts: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, rows: slice | Tensor) -> SeriesBatch:
         """The series of a slice, numbered as before (`first`), or those with the indices `rows` (m,), int64."""
-        lengths, times, statistics = (
-            None if x is None else x[rows] for x in (self.lengths, self.times, self.statistics)
-        )
         first = self.first + rows.indices(len(self))[0] if isinstance(rows, slice) else 0
-        return SeriesBatch(self.values[rows], lengths, times, first, statistics)
+        return self._with(lambda tensor: tensor[rows], first)
+
+    def _with(self, change: Callable[[Tensor], Tensor], first: int) -> SeriesBatch:
+        values, *beside = self.values, self.lengths, self.times, self.statistics, self.facts
+        lengths, times, statistics, facts = (None if part is None else change(part) for part in beside)
+        return SeriesBatch(change(values), lengths, times, first, statistics, facts)
+
+    @property
+    def described(self) -> Tensor | None:
+        """The statistics of the series and then their facts, (n, columns), by which novelty is told."""
+        parts = [part for part in (self.statistics, self.facts) if part is not None]
+        return None if self.statistics is None else torch.cat(parts, dim=1)
 
     def split(self, size: int, values: int | None = None) -> Iterator[SeriesBatch]:
         """Yields batches of at most `size` series and `values` numbers, but at least one series or the empty batch."""
@@ -90,16 +101,13 @@ class SeriesBatch:
         index = torch.minimum(index, self.lengths[:, None] - 1)
         values = self.values.gather(1, index[:, :, None].expand_as(self.values))
         times = None if self.times is None else self.times.gather(1, index)
-        return SeriesBatch(values, self.lengths, times, self.first, self.statistics)
+        return replace(self, values=values, times=times)
 
     def to(self, device: torch.device) -> SeriesBatch:
         """Returns the batch on a device: itself where it is there already."""
         if self.values.device == device:
             return self
-        lengths, times, statistics = (
-            None if x is None else x.to(device) for x in (self.lengths, self.times, self.statistics)
-        )
-        return SeriesBatch(self.values.to(device), lengths, times, self.first, statistics)
+        return self._with(lambda tensor: tensor.to(device), self.first)
 
 
 def as_series_batch(
@@ -400,7 +408,7 @@ def pad_to_longest(batch: SeriesBatch, ranks: Ranks) -> SeriesBatch:
     shortest = -int(ranks.all_reduce_max(torch.tensor([-points])))
     lengths = batch.counts() if ragged or shortest < longest else batch.lengths
     times = None if batch.times is None else _with_last_repeated(batch.times, longest)
-    return SeriesBatch(_with_last_repeated(batch.values, longest), lengths, times, batch.first, batch.statistics)
+    return replace(batch, values=_with_last_repeated(batch.values, longest), lengths=lengths, times=times)
 
 
 def _with_last_repeated(values: Tensor, longest: int) -> Tensor:
@@ -412,10 +420,10 @@ def _with_last_repeated(values: Tensor, longest: int) -> Tensor:
 def all_gather_series(shard: Shard, rows: Tensor, batch: SeriesBatch) -> SeriesBatch:
     """Returns the series at `rows`, numbered over all ranks, on all ranks; `batch` holds those of this rank's shard."""
     local = batch[shard.local_index(rows)]
-    parts = (local.values, local.lengths, local.times)
-    values, lengths, times = (None if part is None else shard.all_gather(rows, part) for part in parts)
+    parts = (local.values, local.lengths, local.times, local.facts)
+    values, lengths, times, facts = (None if part is None else shard.all_gather(rows, part) for part in parts)
     assert values is not None
-    return SeriesBatch(values, lengths, times)
+    return SeriesBatch(values, lengths, times, facts=facts)
 
 
 def fingerprint(shard: Shard, batch: SeriesBatch, *settings: Any) -> str:
@@ -429,6 +437,8 @@ def fingerprint(shard: Shard, batch: SeriesBatch, *settings: Any) -> str:
         digest = hashlib.sha256((shard.first + row).to_bytes(8, "little"))
         for array in arrays:
             digest.update((array[row] if counts is None else array[row, : counts[row]]).data)
+        if batch.facts is not None:
+            digest.update(batch.facts[row].cpu().numpy().tobytes())
         digests += digest.digest()
     totals = torch.from_numpy(np.frombuffer(digests, dtype=np.int64).reshape(-1, 4).sum(axis=0))
     whole = hashlib.sha256(shard.ranks.all_gather_rows(totals[None]).sum(dim=0).numpy().tobytes())

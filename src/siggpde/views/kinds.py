@@ -11,6 +11,7 @@ import torch
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.transform import Append
 from siggpde.views.base import Block, Centring, Part, View
+from siggpde.views.facts import FactsBlock
 from siggpde.views.kernels import KernelBlock, KernelView
 from siggpde.views.paths import PathBlock, PathView
 from siggpde.views.transformers import Example, TransformerBlock
@@ -77,7 +78,13 @@ def _affordable(views: list[KernelView], landmarks: SeriesBatch, series: int) ->
     return []
 
 
-_OF_FEATURES = {"linear": PathBlock, "path": PathBlock, "windows": WindowsBlock, "spectrum": WindowsBlock}
+_OF_FEATURES = {
+    "linear": PathBlock,
+    "path": PathBlock,
+    "windows": WindowsBlock,
+    "spectrum": WindowsBlock,
+    "facts": FactsBlock,
+}
 _OF_KERNELS = {"kernel": KernelBlock, "lifted": KernelBlock}
 
 
