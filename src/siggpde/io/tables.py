@@ -254,7 +254,9 @@ def _values_by_series(
 ) -> NDArray[Any]:
     """Returns (n_series,) labels, groups or weights, or facts, which may have `gaps`; cells of a series may be empty,
     but the others must agree."""
-    if column.dtype.is_float():
+    if gaps:
+        column = _fact_cells(column)
+    elif column.dtype.is_float():
         column = column.fill_nan(None)
     pairs = pl.DataFrame({"code": codes, "label": column}).drop_nulls().unique(maintain_order=True)
     counts = np.bincount(pairs["code"].to_numpy(), minlength=len(ids))
@@ -473,16 +475,17 @@ def as_labels(column: pl.Series, source: str) -> NDArray[Any]:
 
 def as_facts(column: pl.Series) -> NDArray[Any]:
     """Returns (n_rows,): float64 with NaN for gaps where all cells are numbers, else text with None for gaps."""
+    cells = _fact_cells(column)
+    return np.array(cells.to_list(), dtype=object) if cells.dtype == pl.String else cells.fill_null(np.nan).to_numpy()
+
+
+def _fact_cells(column: pl.Series) -> pl.Series:
+    """Returns the cells as numbers where all are, else as text, with nulls for gaps."""
     if column.dtype == pl.String:
         numbers, wrong = _parsed(column)
-        if wrong.any():
-            text = column.str.strip_chars()
-            missing = text.str.to_lowercase().is_in(_MISSING_TEXTS).fill_null(False)
-            return np.array(text.set(missing, None).to_list(), dtype=object)
-        column = numbers
-    if column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null):
-        return column.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
-    return np.array(column.cast(pl.String).to_list(), dtype=object)
+        return column.str.strip_chars().set(numbers.is_null() & ~wrong, None) if wrong.any() else numbers
+    plain = column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)
+    return column.cast(pl.Float64).fill_nan(None) if plain else column.cast(pl.String)
 
 
 def _parsed(column: pl.Series) -> tuple[pl.Series, pl.Series]:
