@@ -639,9 +639,11 @@ def test_facts_have_one_value_a_series_and_gaps():
 
 def test_facts_are_written_and_read_again(tmp_path: Path):
     facts = {"age": np.array([63.0, np.nan]), "sex": np.array(["f", None], dtype=object)}
+    facts["ward"] = np.array(["007", "=1+1"])
     data = SeriesData(np.ones((2, 1, 3)), facts=facts)
     for name in ("a.csv", "a.parquet"):
         write(tmp_path / name, data)
-        again = read(tmp_path / name, series="series", facts=["age", "sex"]).facts
+        again = read(tmp_path / name, series="series", facts=["age", "sex", "ward"]).facts
         assert again is not None and again["sex"].tolist() == ["f", None]
+        assert again["ward"].tolist() == ["007", "=1+1"]
         np.testing.assert_array_equal(again["age"], facts["age"])

@@ -100,6 +100,26 @@ def test_values_that_cannot_be_right_are_named(
 
 
 @pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("facts.facts_", None, r"facts_ must be a list"),
+        ("facts.facts_.0.0", "size", r"has a view of other facts"),
+        ("facts.facts_.0.1", [1], r"facts_\[0\]\[1\]\[0\] must be"),
+        ("committee.blocks.0.state.facts.1.1", ["a"], r"scaler\[1\] keeps feature 2 of 2"),
+        ("committee.blocks.0.state.knots", [], r"has 0 knots and 2 scalers of facts"),
+        ("committee.landmarks.gaps", None, r"gaps must be a tensor of int64"),
+        ("committee.landmarks.facts", None, r"facts must be a tensor of float64"),
+    ],
+)
+def test_facts_that_cannot_be_right_are_named(path: str, value: Any, said: str, tmp_path: Path):
+    X, y = rising(12, noise=3.0)
+    facts = {"age": 50.0 * y + np.arange(12.0), "sex": ["f", "m", None] * 4}  # of which the age decides
+    siggpde.SigGPClassifier(views=["linear"], n_features=10, members=1).fit(X, y, facts=facts).save(tmp_path / "model")
+    change(tmp_path / "model", path, value)
+    assert_refused(said, siggpde.load, tmp_path / "model", error=ModelFileError)
+
+
+@pytest.mark.parametrize(
     ("model", "name", "value", "said"),
     [
         ("2/paper", "weights", lambda w: w * torch.nan, r"weights must have finite numbers from 0 to 1, got nan"),

@@ -123,6 +123,8 @@ class SigGPClassifier(SeriesClassifier, BaseClassifier):
     n_series_ : int
         Series of `fit` and `partial_fit`.
     n_groups_ : int or None
+    facts_ : tuple of siggpde.views.facts.Fact
+        Names, and levels of categories, of the facts of `fit`, where it was given some.
     n_iter_ : int
         1 for the closed form.
     n_features_in_ : int

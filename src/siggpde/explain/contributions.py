@@ -261,7 +261,7 @@ def _facts(terms: Terms, batch: SeriesBatch, pairs: Tensor | None, block: FactsB
     logits = over_members(terms, member_logits(terms, cut)).unflatten(0, (len(batch), -1))
     for row, (of_series, values) in enumerate(zip(logits, batch.facts.tolist(), strict=True)):
         changes = (credits @ contrast_of(of_series, None if pairs is None else pairs[row])).tolist()
-        texts = [fact.text(value) for fact, value in zip(block.facts, values, strict=True)]
+        texts = [f"{fact.name} {fact.text(value)}" for fact, value in zip(block.facts, values, strict=True)]
         named = zip(texts, block.facts, changes, strict=True)
         yield sorted((Contribution(text, (fact.name,), value) for text, fact, value in named), key=_size)
 

@@ -190,12 +190,12 @@ def write(
 ) -> None:
     """Writes series to a file, atomically; `read` gives them back.
 
-    - ``.npz`` holds everything.
+    - ``.npz`` holds everything but facts.
     - ``.csv`` and ``.parquet`` hold everything in one row a point. Read them with ``series="series"`` and, for what
-      there is, ``target="target"``, ``groups="group"``, ``sample_weight="weight"`` and ``time=`` the name of the time
-      channel. Series without ids get numbers. Cells of ``.csv`` have no types: labels and ids that look like numbers
-      are read as numbers. An
-      apostrophe is put before those that a spreadsheet would run, such as ``=A1``, and taken away by `read`.
+      there is, ``target="target"``, ``groups="group"``, ``sample_weight="weight"``, ``facts=`` their names and
+      ``time=`` the name of the time channel. Series without ids get numbers. Cells of ``.csv`` have no types: labels
+      and ids that look like numbers are read as numbers. An apostrophe is put before those that a spreadsheet would
+      run, such as ``=A1``, and taken away by `read`.
     - ``.ts`` holds series, time stamps, labels and the name, but no names of channels, ids, groups or weights. Float
       labels are targets; other labels are classes, read as strings.
 

@@ -78,7 +78,7 @@ class CsvFile:
 
     def series(self, roles: ColumnRoles) -> SeriesData:
         """Returns the series of the file; ids and labels keep their leading zeros."""
-        texts = (roles.series, roles.target, roles.id, roles.groups)
+        texts = (roles.series, roles.target, roles.id, roles.groups, *(roles.facts or ()))
         overrides = {raw: pl.String for raw, name in zip(self._raw, self.columns, strict=True) if name in texts}
         try:
             frame = self._parse(infer_schema_length=_ROWS_TO_INFER_TYPES, schema_overrides=overrides)

@@ -364,22 +364,17 @@ def _data(subject: Subject, groups: list[str] | None, names: Sequence[str], targ
 
 
 def _fact_rows(subject: Subject) -> list[tuple[str, str]]:
-    """Rows about the facts beside the series: their range or their levels, and how often they are not known."""
+    """Rows about the facts beside the series: the range of a number, or how many series have a level."""
     rows = []
     for index, fact in enumerate(getattr(subject.estimator, "facts_", ())):
         values = subject.batch.facts[:, index].cpu().numpy()  # pyright: ignore[reportOptionalSubscript] - fit had them
-        known = values[np.isfinite(values)]
-        levels = fact.levels or ()
-        parts = (
-            [
-                f"{count} {levels[code] if code >= 0 else 'of other levels'}"
-                for code, count in Counter(known.astype(int).tolist()).most_common(_FRAMES)
-            ]
-            if levels
-            else ([f"{known.min():.6g} to {known.max():.6g}, median {np.median(known):.6g}"] if len(known) else [])
-        )
-        parts += [f"{len(values) - len(known)} not known"] if len(known) < len(values) else []
-        rows.append((fact.name, ", ".join(parts)))
+        numbers = np.isfinite(values) & (fact.levels is None)
+        parts = []
+        if numbers.any():
+            low, middle, high = np.quantile(values[numbers], [0, 0.5, 1])
+            parts = [f"{low:.6g} to {high:.6g}, median {middle:.6g}"]
+        texts = Counter(map(fact.text, values[~numbers].tolist())).most_common(_FRAMES)
+        rows.append((fact.name, ", ".join([*parts, *(f"{count} {text}" for text, count in texts)])))
     return rows
 
 

@@ -28,13 +28,13 @@ class Fact(NamedTuple):
         """Returns a value of the fact as in `SeriesBatch.facts`, in words.
 
         >>> Fact("sex", ("f", "m")).text(1.0), Fact("age", None).text(82.0), Fact("age", None).text(float("nan"))
-        ('sex m', 'age 82', 'age not known')
+        ('m', '82', 'not known')
         """
         if math.isnan(value):
-            return f"{self.name} not known"
+            return "not known"
         if self.levels is None:
-            return f"{self.name} {value:.6g}"
-        return f"{self.name} {self.levels[int(value)] if value >= 0 else 'of a level that the fit had not'}"
+            return f"{value:.6g}"
+        return self.levels[int(value)] if value >= 0 else "new to the model"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class FactsView(View):
         knots = [_knots(column) if fact.levels is None else column[:0] for fact, column in pairs]
         features = [_filled(_features(*one)) for one in zip(self.facts, columns, knots, strict=True)]
         scaler, _ = WindowScaler.fit_transform(WindowBlock(KERNEL, 0, values) for values in features)
-        block = FactsBlock(self.facts, knots, scaler, landmarks)
+        state = [_even(*one) for one in zip(self.facts, scaler.state(), strict=True)]
+        block = FactsBlock(self.facts, knots, WindowScaler.from_state(state), landmarks)
         return block, block.centre()
 
 
@@ -142,6 +143,14 @@ def _features(fact: Fact, column: Tensor, knots: Tensor) -> Tensor:
         levels = torch.arange(len(fact.levels), dtype=column.dtype, device=column.device)
         values = torch.where(known.isnan(), torch.nan, (known == levels).to(column))
     return torch.cat([values, column.isnan().to(column)[:, None]], dim=1)
+
+
+def _even(fact: Fact, scaler: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Returns the scaler of a fact with one spread for all indicators of a category: rare levels count no more."""
+    if fact.levels is None:
+        return scaler
+    spread = scaler["spread"]
+    return scaler | {"spread": spread.square().mean().sqrt().expand_as(spread).clone()}
 
 
 def _filled(values: Tensor) -> Tensor:
