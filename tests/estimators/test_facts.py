@@ -146,3 +146,16 @@ def test_levels_are_ordered_by_frequency_and_unknown_ones_lie_apart():
     assert values[:, 1].nan_to_num(-1).tolist() == [1, -1, 3, 4, 1]
     other = facts_for(facts, {"n": ["2", 5.0], "site": ["c", 1]}, 2)
     assert other is not None and torch.equal(other, torch.tensor([[-3.0, 2.0], [1.0, 5.0]]).double())
+
+
+def test_contributions_of_facts_and_of_segments_add_up():
+    made = fitted(SigGPRegressor)
+    one, table = X[TEST[:1]], some(TEST[:1])
+    (known,) = made.explain(one, segments=2, permutations=4, facts=table)
+    (unknown,) = made.explain(one, segments=0, facts=table.assign(age=np.nan, sex=None, device=None))
+    assert sum(fact.value for fact in known.facts) == pytest.approx(known.latent - unknown.latent, abs=1e-6)
+    segments = known.segments
+    assert segments is not None and segments.values.sum() == pytest.approx(
+        float(segments.latents[0] - segments.baseline[0]), abs=1e-6
+    )
+    assert float(segments.latents[0]) == pytest.approx(known.latent, abs=1e-6)

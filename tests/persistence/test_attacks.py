@@ -104,6 +104,7 @@ def test_values_that_cannot_be_right_are_named(
     [
         ("facts.facts_", None, r"facts_ must be a list"),
         ("facts.facts_.0.0", "size", r"has a view of other facts"),
+        ("facts.facts_.1.1", ["f", "f"], r"has a fact, or a level of one, twice"),
         ("facts.facts_.0.1", [1], r"facts_\[0\]\[1\]\[0\] must be"),
         ("committee.blocks.0.state.facts.1.1", ["a"], r"scaler\[1\] keeps feature 2 of 2"),
         ("committee.blocks.0.state.knots", [], r"has 0 knots and 2 scalers of facts"),

@@ -244,10 +244,10 @@ def _terms(contributions: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _picture(importances: Importances) -> bytes:
-    """Draws bars of channels, time regions, scales and words."""
-    lists = [importances.channels, importances.regions, importances.scales, importances.words]
-    titles = ["channels", "time regions", "window scales", "words"]
-    return _panels([(title, bars) for title, bars in zip(titles, lists, strict=True) if bars], "")
+    """Draws bars of channels, time regions, scales, facts and words."""
+    panels = {"channels": "channels", "regions": "time regions", "scales": "window scales"}
+    panels |= {"facts": "facts beside the series", "words": "words"}
+    return _panels([(title, bars) for name, title in panels.items() if (bars := getattr(importances, name))], "")
 
 
 def _picture_of_one(

@@ -327,6 +327,8 @@ def _same_facts(state: Any, at: Place) -> None:
     width = 0 if landmarks.get("facts") is None else landmarks["facts"].shape[1]
     at.demand(width == (len(facts) if landmarks else 0), f"has {len(facts)} facts, but landmarks with {width}")
     at.demand((width > 0) == (landmarks.get("gaps") is not None), "has landmarks with facts or gaps, but not both")
+    for names in ([name for name, _ in facts], *(levels for _, levels in facts if levels is not None)):
+        at.demand(len(set(names)) == len(names), "has a fact, or a level of one, twice")
     for block in committee["blocks"]:
         at.demand(block["kind"] != "facts" or block["state"]["facts"] == facts, "has a view of other facts")
 
