@@ -3,6 +3,7 @@
 import base64
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from helpers.refusals import assert_refused
 from helpers.report_pages import SECTIONS, Page, parsed, turning
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.estimators.loading import load_predictor
+from siggpde.report import figures
 from siggpde.report.gather import NOT_OF_THE_MODEL, changed_settings, check_path
 from siggpde.report.page import GENERATOR
 
@@ -150,3 +152,13 @@ def test_settings_that_are_not_the_defaults_are_named(model: SigGPClassifier, of
     assert set(NOT_OF_THE_MODEL) < set(settings)
     model.save(tmp_path / "model")  # reports of the command line are of what predicts alone
     assert changed_settings(load_predictor(tmp_path / "model")) == changed_settings(model) != ""
+
+
+def test_figures_keep_the_digits_of_their_texts():
+    def draw(ax: Any) -> None:
+        ax.plot([0.123456, 1], [0, 1])
+        ax.set_title("area (area < 0.0005, 0.01234)")
+
+    svg = figures.picture(lambda figure: draw(figure.subplots()), "a line", 2).svg
+    assert "area &lt; 0.0005, 0.01234)" in svg
+    assert not re.search(r'[ "]\d+\.\d{3,}[ "]', svg)

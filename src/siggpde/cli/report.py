@@ -102,6 +102,7 @@ def write_page(
     if y is not None and isinstance(estimator, SeriesClassifier):
         y = as_classes(y, estimator.classes_)  # which a file may have in another type
     ids = None if series.ids is None else series.ids.tolist()
+    estimator.verbose = 1  # which shows progress
     with errors_by_id(ids):
         write_report(
             estimator,

@@ -32,9 +32,9 @@ class Recipe:
         landmarks, but for the rows of the landmarks themselves."""
         plain = self.average(rows)
         if self.power == 1:
-            return Rows(plain.gram + CONSTANT, plain.variance + CONSTANT)
-        cosine = plain.gram / sizes(plain, plain.variance if norms is None else norms)
-        return Rows(((1 + cosine) / 2) ** self.power + CONSTANT, torch.ones_like(plain.variance) + CONSTANT)
+            return Rows(plain.gram.add_(CONSTANT), plain.variance + CONSTANT)
+        cosine = plain.gram.div_(sizes(plain, plain.variance if norms is None else norms))
+        return Rows(cosine.add_(1).div_(2).pow_(self.power).add_(CONSTANT), torch.ones_like(plain.variance) + CONSTANT)
 
     def average(self, rows: Mapping[str, Rows]) -> Rows:
         """Returns the weighted mean of the kernels, before any power."""
@@ -42,8 +42,8 @@ class Recipe:
         gram: Any = 0.0
         variance: Any = 0.0
         for name, weight in self.weights:
-            gram = gram + rows[name].gram * (weight / total)
-            variance = variance + rows[name].variance * (weight / total)
+            gram += rows[name].gram * (weight / total)  # in place from the second kernel on
+            variance += rows[name].variance * (weight / total)
         return Rows(gram, variance)
 
     def norms(self, landmarks: Mapping[str, Rows]) -> Tensor | None:

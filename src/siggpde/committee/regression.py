@@ -56,7 +56,7 @@ class Regression(Learned):
 
     def predict(self, rows: Rows) -> tuple[Tensor, Tensor]:
         """Returns mean k_X alpha (n, outputs) and variance sigma² (k(X, X) - |k_X B|²) (n,) of the latents."""
-        explained = (rows.gram @ self.root.to(rows.gram)).square().sum(1)
+        explained = (rows.gram @ self.root.to(rows.gram)).square_().sum(1)
         return rows.gram @ self.alpha, self.amplitude * (rows.variance - explained).clamp_min(0.0)
 
     @staticmethod

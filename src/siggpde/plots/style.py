@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +142,7 @@ def few_ticks(ax: Axes, inches: float) -> None:
             return
 
 
+@lru_cache(4096)
 def text_width(text: str, size: float) -> float:
     """How many points a line of text is wide."""
     path = require_matplotlib("textpath").TextPath

@@ -27,6 +27,7 @@ EXAMPLE_CHANNELS = 3  # of a small picture
 _WIDTH, _SMALL = 5.6, 3.0  # inches of a picture that has half of a wide page, and of a small one
 _DPI = 96.0  # of CSS
 _FONTS = re.compile(r"font: ((?:[\w.]+ )*[\d.]+px) [^;\"]*")
+_COORDINATE = re.compile(r"(?<=[\s\"(,-])(\d+\.\d{3,})(?=[\s\",)])")
 _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "siggpde",
@@ -64,11 +65,13 @@ def picture(draw: Callable[[Any], Any], alt: str, height: float, width: float = 
         for ax in figure.axes:
             ax.patch.set_alpha(0.0)
         content = io.StringIO()
-        figure.savefig(content, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        # `savefig` draws twice, first for the layout, which one drawing makes as well.
+        require_matplotlib("backends.backend_svg").FigureCanvasSVG(figure).print_svg(content, metadata=metadata)
     svg = content.getvalue()
     svg = _FONTS.sub(r"font: \1 system-ui, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif", svg[svg.index("<svg") :])
-    # Coordinates to a hundredth of a point, which nobody sees, and no blank lines.
-    svg = re.sub(r"(?<=[\s\"(,-])(\d+\.\d{3,})(?=[\s\",)])", lambda match: f"{float(match[1]):.2f}", svg)
+    # Coordinates, which are inside of tags, to a hundredth of a point, which nobody sees, and no blank lines.
+    svg = re.sub(r"<[^>]*>", lambda tag: _COORDINATE.sub(lambda match: f"{float(match[1]):.2f}", tag[0]), svg)
     return Picture(re.sub(r"\n\s*", "\n", svg), round(width * _DPI), round(height * _DPI), alt)
 
 

@@ -18,6 +18,7 @@ from siggpde.committee.committee import LeftOutRecord, ViewCommittee, ViewPredic
 from siggpde.committee.conformal import scored_folds
 from siggpde.committee.mixture import NormalMixture
 from siggpde.committee.novelty import Scores
+from siggpde.explain import Importances, global_importance
 from siggpde.numerics.backend import installation
 from siggpde.plots import kernel_directions
 from siggpde.plots.style import CLASSES, MARKERS
@@ -36,6 +37,7 @@ LEVELS = (0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 
 NOT_OF_THE_MODEL = ("channel_names", "random_state", "n_jobs", "verbose", "checkpoint", "resume", "cache_dir")
 """Settings of an estimator that do not decide about the model."""
 _MAPPED = 1000  # series of a map
+_SEGMENTS, _PERMUTATIONS, _PREDICTIONS = 10, 16, 500  # sampling errors are then a tenth of the uncertainty
 _FRAMES, _LINES = 8, 4  # frames of examples, and series of one class in a frame
 
 
@@ -70,20 +72,21 @@ def write_report(
         subject = Subject(estimator, getattr(X, "X", X), batch, codes)
         group_names = _one_a_series("groups", groups, len(subject.batch))
         names = _one_a_series("ids", ids, len(subject.batch)) or [str(row) for row in range(len(subject.batch))]
-        bar.step()
+        bar.step("series read")
         with estimator._threads(subject.batch):
             predicted = predict(subject)
             training = codes is not None and estimator.is_fitted_to(batch, y)
             judgement = judge(subject, predicted, None if group_names is None else np.array(group_names), training)
-        bar.step()
-        importances = estimator.importance(batch, top=10) if len(names) > 1 else None
-        bar.step()
+        bar.step("predicted")
+        with estimator._threads(subject.batch):
+            importances = _importances(subject, predicted)
+        bar.step("importances found")
         cases = cases_of(subject, names, predicted, judgement, training, explained, seed)
-        bar.step()
+        bar.step("predictions explained")
         model = model_facts(estimator)
         remembered = getattr(estimator, "reading_", None) or {}
         usual = "number" if model.labels is None else "class"
-        rows, points = _map(subject, judgement, seed)
+        rows, points = _map(subject, predicted, judgement, seed)
         content = Content(
             title=title or f"{model.estimator} on {len(names):,} series",
             data=_data(subject, group_names, names, str(target or remembered.get("target") or usual), seed),
@@ -101,7 +104,7 @@ def write_report(
             seed=seed,
         )
         html = page(content)
-        bar.step()
+        bar.step("figures drawn")
     with atomic_write(Path(path)) as file:
         file.write(html.encode())
     return os.fspath(path)
@@ -166,12 +169,14 @@ class Subject(NamedTuple):
 
 
 class Predicted(NamedTuple):
-    """Predictions: `p` (n, C) of classes, or `mean`, `std` (n,) and `quantiles` (n, L) of numbers; novelty scores."""
+    """Predictions: `p` (n, C) of classes, or `mean`, `std` (n,) and `quantiles` (n, L) of numbers; latents and novelty
+    scores."""
 
     p: np.ndarray | None
     mean: np.ndarray | None
     std: np.ndarray | None
     quantiles: np.ndarray | None
+    latents: Tensor
     scores: Scores | None
 
     @property
@@ -186,10 +191,21 @@ class Predicted(NamedTuple):
 def predict(subject: Subject) -> Predicted:
     """Returns everything that a report shows of predictions, of one look at the series."""
     prediction = subject.committee.predict(subject.batch)
+    known = prediction.latents().mean, prediction.scores
     if subject.classes is not None:
-        return Predicted(prediction.probabilities().cpu().numpy(), None, None, None, prediction.scores)
+        return Predicted(prediction.probabilities().cpu().numpy(), None, None, None, *known)
     moments, quantiles = prediction.mean_and_variance(), prediction.quantiles(list(LEVELS))
-    return Predicted(None, *_moments(subject, *moments), subject.in_units(quantiles), prediction.scores)
+    return Predicted(None, *_moments(subject, *moments), subject.in_units(quantiles), *known)
+
+
+def _importances(subject: Subject, predicted: Predicted) -> Importances | None:
+    """Returns the importances over the series, whose predictions are known; None for a single series."""
+    if len(subject.batch) < 2:
+        return None
+    answers = torch.as_tensor(predicted.mean if predicted.p is None else predicted.p.argmax(1))
+    names = subject.estimator._names()
+    classes = subject.classes
+    return global_importance(subject.committee, subject.batch, names, classes=classes, targets=answers, max_series=200)
 
 
 def judge(subject: Subject, predicted: Predicted, groups: np.ndarray | None, training: bool) -> Judgement | None:
@@ -290,7 +306,9 @@ def cases_of(
         return []
     rows = list(reasons)
     batch = subject.batch[torch.tensor(rows)]
-    explanations = subject.estimator.explain(batch, top=5, random_state=seed)
+    permutations = max(4, min(_PERMUTATIONS, _PREDICTIONS // (_SEGMENTS * batch.channels)))
+    more = {"segments": _SEGMENTS, "permutations": permutations, "random_state": seed}
+    explanations = subject.estimator.explain(batch, top=5, **more)
     losses = {}
     if judgement is not None and judgement.rows is not None:
         losses = dict(zip(judgement.rows.tolist(), judgement.loss.tolist(), strict=True))
@@ -417,7 +435,9 @@ def _novelty(subject: Subject, scores: Scores | None) -> NoveltyScores | None:
     )
 
 
-def _map(subject: Subject, judgement: Judgement | None, seed: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+def _map(
+    subject: Subject, predicted: Predicted, judgement: Judgement | None, seed: int
+) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Some series, by their rows, and their places on a map, or None, as for more classes than colours."""
     most = len(CLASSES) * len(MARKERS)
     if not isinstance(judgement, ClassJudgement) or judgement.rows is None or len(judgement.classes) > most:
@@ -427,12 +447,11 @@ def _map(subject: Subject, judgement: Judgement | None, seed: int) -> tuple[np.n
         rows = np.sort(np.random.default_rng(seed).choice(len(rows), _MAPPED, replace=False))
     if len(judgement.classes) > 2 and judgement.left_out:
         return rows, subject.committee.left_out.mean[torch.as_tensor(rows)].cpu().numpy()
-    series = subject.batch[torch.from_numpy(judgement.rows[rows])]
     if len(judgement.classes) > 2:
-        return rows, subject.estimator.latent(series)[0]
+        return rows, predicted.latents[judgement.rows[rows]].cpu().numpy()
     if len(rows) < 3 or subject.committee.landmarks is None:
         return None, None
-    return rows, kernel_directions(subject.estimator, series)
+    return rows, kernel_directions(subject.estimator, subject.rows(judgement.rows[rows].tolist()))
 
 
 def _origin(subject: Subject, seed: int, source: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

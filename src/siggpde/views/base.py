@@ -84,7 +84,7 @@ class Centring(Learned):
 
     def __call__(self, rows: Rows) -> Rows:
         means = rows.gram.mean(1)
-        gram = (rows.gram - means[:, None] - self.columns.to(means) + self.mean) * self.scale
+        gram = (rows.gram - means[:, None] - self.columns.to(means)).add_(self.mean).mul_(self.scale)
         variance = (rows.variance - 2 * means + self.mean) * self.scale
         return Rows(gram, variance.clamp_min(_SMALLEST_VARIANCE))
 
@@ -177,8 +177,8 @@ class FeatureBlock(Block):
         counts: Counter[str] = Counter()
         for part, landmarks in zip(parts, self.landmarks, strict=True):
             # In float64, little slower than float32, so that a row does not depend on the others by more than rounding.
-            gram = part.values.double() @ landmarks.values.double().T
-            variance = part.values.double().square().sum(1)
+            values = part.values.double()
+            gram, variance = values @ landmarks.values.double().T, values.square().sum(1)
             if part.name in rows:
                 rows[part.name].gram.add_(gram)
                 rows[part.name].variance.add_(variance)

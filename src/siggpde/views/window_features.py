@@ -390,8 +390,8 @@ class WindowScaler:
 def _scaled(block: WindowBlock, columns: _Columns) -> WindowBlock:
     values = block.values
     mean, spread = columns.mean.to(values.dtype), columns.spread.to(values.dtype)
-    z = ((values[:, columns.kept] - mean) / spread).clamp_(-_CUT_OFF, _CUT_OFF)
-    return block._replace(values=z / max(1, len(columns.kept)) ** 0.5)
+    z = values[:, columns.kept].sub_(mean).div_(spread).clamp_(-_CUT_OFF, _CUT_OFF)
+    return block._replace(values=z.div_(max(1, len(columns.kept)) ** 0.5))
 
 
 _THIRDS = ("first third", "middle third", "last third")
