@@ -64,7 +64,7 @@ def test_a_card_of_a_committee():
     assert text.startswith(
         "# SigGPClassifier, my gestures\n\nA committee of 2 Gaussian processes on views of the series"
     )
-    headings = ["Trained on", "Members", "Training series", "Settings", "Scores", "Use it", "Limits"]
+    headings = ["Scores", "Trained on", "Members", "Training series", "Settings", "Use it", "Limits"]
     assert re.findall("^## (.*)$", text, re.M) == headings
     assert row(text, "Series") == "120" and row(text, "Channels") == "3 (x, y, z)"
     assert row(text, "Points a series") == "40 to 315"
@@ -77,6 +77,18 @@ def test_a_card_of_a_committee():
     assert "siggpde predict 'my gestures'" in text
     assert 'siggpde.load("my gestures")' in text and "predict_proba(X)" in text
     assert "None" not in text and "\n\n\n" not in text
+
+
+@pytest.mark.parametrize("make", [classifier, regressor])
+def test_cards_say_first_how_well_left_out_series_are_predicted(make):
+    model = make()
+    facts = model_facts(model)
+    assert facts.judged is not None and f"{model.n_series_} series" in facts.judged
+    text = card(facts)
+    assert text.index(facts.judged.split(";")[0]) < text.index("## Members")
+    assert "not scored on series held back" in text
+    judged = as_markdown(card_blocks(facts, "m", "accuracy 95 %, for the 20 series of this page"))
+    assert "not scored on" not in judged and row(judged, "On new series").startswith("accuracy 95 %")
 
 
 def test_a_card_of_the_papers_method():

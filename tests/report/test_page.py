@@ -15,6 +15,7 @@ from siggpde.estimators.loading import load_predictor
 from siggpde.report import figures
 from siggpde.report.gather import NOT_OF_THE_MODEL, changed_settings, check_path
 from siggpde.report.page import GENERATOR
+from siggpde.report.wording import number, percent
 
 FEWEST_FIGURES = 6
 
@@ -94,6 +95,9 @@ def test_without_answers_nothing_is_judged_and_training_series_as_left_out(model
     page = parsed(model.report(*turning(60), tmp_path / "r.html", explained=1))
     check(page)
     assert "Judged on left-out training series" in page.text and "most surprising" in page.text
+    figures = model.summary_["left_out"]
+    for shown in (percent(figures["accuracy"]), number(figures["nlpp"])):  # of fit, its card and the page alike
+        assert page.text.count(shown) >= 3
     assert "those that the model was fitted to" in page.text
 
 

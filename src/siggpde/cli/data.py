@@ -57,18 +57,25 @@ def read_series(
     *,
     labels: bool = True,
     training: bool = False,
+    groups: bool = False,
     ranks: Ranks = ALONE,
 ) -> SeriesData:
     """Reads the series of DATA, with `ranks` only those of this rank, of the `part` "train" or "test" unless --part is
     given; `remembered` are the options of the fit, without `labels` the target may be missing, and `training` reads
-    groups and weights and refuses series from which nothing can be learned."""
+    groups and weights and refuses series from which nothing can be learned; `groups` reads those of a table."""
     path, remembered = Path(data), remembered or {}
     kind = _file_format(path, data, read_options, remembered)
     if kind is None:
         series = shard_of(_read_dataset(data, read_options, read_options.part or part), ranks)
     else:
         log.debug("reading %s", path)
-        merged = partial(_merged_options, kind, read_options, remembered, _unread(labels, training))
+        merged = partial(
+            _merged_options,
+            kind,
+            read_options,
+            remembered,
+            _unread(labels, training, groups and kind in ("csv", "parquet")),
+        )
         if kind == "csv":
             check_options("csv", {key: value for key, value in read_options.given().items() if key != "format"})
             separator = remembered.get("separator") if read_options.separator is None else read_options.separator
@@ -124,9 +131,10 @@ def has_test_part(data: str, read_options: ReadOptions) -> bool:
     return read_options.part is None and (kind is None or (kind == "npz" and _has_parts(path)))
 
 
-def _unread(labels: bool, training: bool) -> tuple[str, ...]:
+def _unread(labels: bool, training: bool, groups: bool = False) -> tuple[str, ...]:
     """Returns the options whose columns are not read."""
-    return (*(() if labels else ("target",)), *(() if training else FOR_TRAINING))
+    read = FOR_TRAINING if training else ("groups",) if groups else ()
+    return (*(() if labels else ("target",)), *(option for option in FOR_TRAINING if option not in read))
 
 
 def _merged_options(
@@ -143,6 +151,8 @@ def _merged_options(
             options["ignore"] = [name for name in options["ignore"] if name in columns]
         if options.get("id") not in columns or read_options.series is not None:
             options.pop("id", None)
+        if options.get("groups") not in columns:
+            options.pop("groups", None)
     options |= read_options.given()
     if kind == "npz":
         left_out = [options[key] for key in unread if options.get(key) is not None]

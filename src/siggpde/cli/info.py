@@ -66,6 +66,7 @@ def estimator_summary(estimator: Estimator) -> dict[str, Any]:
     facts, parameters = model_facts(estimator), estimator.get_params(deep=False)
     return {
         "task": facts.task,
+        "judged": facts.judged,
         "method": facts.method,
         "likelihood": facts.likelihood,
         "contains": facts.landmarks,
@@ -125,7 +126,10 @@ def model_rows(summary: dict[str, Any]) -> list[tuple[str, Any]]:
     names, series = summary["channel_names"], summary["series"]
     if summary["groups"] is not None:
         series = f"{series} in {summary['groups']} groups"
-    rows: list[tuple[str, Any]] = [
+    rows: list[tuple[str, Any]] = (
+        [] if summary["judged"] is None else [("accuracy" if "labels" in summary else "error", summary["judged"])]
+    )
+    rows += [
         ("task", f"{summary['task']}, {summary['likelihood']}"),
         ("method", summary["method"]),
         ("series", series),

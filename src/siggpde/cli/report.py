@@ -83,7 +83,9 @@ def report(
     call = replace(call, read_options=call.read_options.with_groups(groups))
     check_output_file(output, call.force, SUFFIXES, inputs=call.inputs)
     estimator = open_model(call)
-    series = series_for(estimator, call, labels=labels, training=groups is not None)
+    if groups is None and (spans := getattr(estimator, "reading_", {}).get("groups_by_time")):
+        call = replace(call, read_options=call.read_options.with_groups(None, spans))
+    series = series_for(estimator, call, labels=labels, training=groups is not None, groups=True)
     write_page(estimator, series, output, call, settings)
     if call.as_json:
         print_result({"report": str(output)}, True, list)
@@ -116,7 +118,10 @@ def write_page(
             seed=settings.seed,
             force=True,  # the command has checked the file
             source=_source(call.data, series),
-            commands=[("In a shell", _command(call, output, settings))],
+            commands=[
+                ("The fit", _fit_command(estimator, call.model)),
+                ("This page", _command(call, output, settings, series)),
+            ],
         )
     log.info("the report is in %s", output)
 
@@ -130,9 +135,31 @@ def _source(data: str, series: SeriesData) -> list[tuple[str, str]]:
     return rows
 
 
-def _command(call: ModelCall, output: Path, settings: PageSettings) -> str:
+def _command(call: ModelCall, output: Path, settings: PageSettings, series: SeriesData) -> str:
     """Returns the command that writes the page again, without the options of reading that the model remembers."""
     words = ["siggpde", "report", call.model.name, Path(call.data).name, "--output", output.name]
-    changed = {name: getattr(settings, name) for name in ("explained", "seed")}
+    changed = {name: getattr(settings, name) for name in ("title", "explained", "seed")}
     changed = {name: value for name, value in changed.items() if value != getattr(_DEFAULTS, name)}
+    words += ["--no-labels"] * (series.y is None)
     return shlex.join([*words, *as_arguments(call.read_options.given() | changed)])
+
+
+_SETTINGS = {"method", "likelihood", "members", "n_features", "class_weight", "mask", "max_points", "max_iter", "dtype"}
+_SETTINGS |= {"time_limit", "keep_series"}
+_FLAGS = {"mask": "--mask", "keep_series": "--no-keep-series"}
+
+
+def _fit_command(estimator: Any, model: Path) -> str:
+    """Returns the command that fits the model again, or a line of Python where the command line has no such options."""
+    from siggpde.estimators.classifier import SeriesClassifier
+    from siggpde.report.gather import changed_values, fit_call
+
+    changed = changed_values(estimator)
+    if changed.keys() - _SETTINGS - {"time_channel"}:
+        return fit_call(estimator)
+    task = "classification" if isinstance(estimator, SeriesClassifier) else "regression"
+    named = {**getattr(estimator, "reading_", {}), "task": task}
+    named |= {name: value or 0 for name, value in changed.items() if name in _SETTINGS - _FLAGS.keys()}
+    named |= {"seed": estimator.random_state} if estimator.random_state else {}
+    flags = [flag for name, flag in _FLAGS.items() if name in changed]
+    return shlex.join(["siggpde", "fit", "TRAINING-DATA", "--output", model.name, *as_arguments(named), *flags])

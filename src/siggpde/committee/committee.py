@@ -189,6 +189,7 @@ class LeftOutRecord(Learned):
       those of earlier versions have none.
     - `groups` (n,): integers, or None.
     - `exact`: the series are the landmarks, in their order, and nothing else was learned from.
+    - `rows` (n,): their numbers among the series of the fit; earlier versions did not keep them.
     """
 
     y: Tensor
@@ -198,6 +199,7 @@ class LeftOutRecord(Learned):
     groups: Tensor | None
     exact: bool
     means: Tensor | None = None
+    rows: Tensor | None = None
 
 
 @dataclass(frozen=True)

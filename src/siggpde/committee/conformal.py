@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from siggpde.committee.committee import Latents, LeftOutRecord, ViewCommittee, average_latents
+from siggpde.committee.committee import Latents, LeftOutRecord, ViewCommittee, ViewPrediction, average_latents
 from siggpde.committee.link import ClassLink, fit_link
+from siggpde.committee.mixture import NormalMixture
 from siggpde.committee.regression import Targets
 from siggpde.committee.weights import fold_numbers
 from siggpde.series import SeriesBatch
@@ -125,6 +127,41 @@ def scored_folds(committee: ViewCommittee, record: LeftOutRecord, randomised: bo
         scores = adaptive_scores(link.probabilities(record.mean[rows], record.variance[rows]), share[rows])
         folds.append(ScoredFold(rows, link, scores.gather(1, record.y[rows].long()[:, None])[:, 0]))
     return folds
+
+
+def left_out_probabilities(committee: ViewCommittee, record: LeftOutRecord) -> Tensor:
+    """Returns the probabilities (n, classes) of left-out series, by links that were fitted to others."""
+    chances = torch.empty_like(record.mean)
+    for fold in scored_folds(committee, record, False):
+        chances[fold.rows] = fold.link.probabilities(record.mean[fold.rows], record.variance[fold.rows])
+    return chances / chances.sum(1, keepdim=True)
+
+
+def left_out_mixture(committee: ViewCommittee, record: LeftOutRecord) -> NormalMixture:
+    """Returns the distributions of left-out numbers: of every member where these are kept, else one normal one."""
+    if record.means is not None:
+        return ViewPrediction(committee, record.means.double(), record.variances).mixture()
+    noise = torch.zeros_like(record.variances) + committee.noise_variances[:, None]
+    total = record.variance + (committee.weights.to(noise)[:, None] * noise).sum(0)
+    one = torch.ones(1, dtype=total.dtype, device=total.device)
+    return NormalMixture(record.mean[:, 0][None], total[None], one, committee.recalibration)
+
+
+@torch.no_grad()
+def left_out_figures(committee: Any, scale: float = 1.0) -> dict[str, dict[str, float]]:
+    """Returns accuracy and NLPP of left-out series, or RMSE and NLPD in units of `scale`; {} where none are known."""
+    record = committee.left_out
+    if record is None:
+        return {}
+    if committee.classes is not None:
+        chances, truth = left_out_probabilities(committee, record), record.y.long()
+        right, surprise = chances.argmax(1) == truth, -chances.gather(1, truth[:, None]).log()
+        figures = {"accuracy": float(right.double().mean()), "nlpp": float(surprise.mean())}
+    else:
+        mixture, y = left_out_mixture(committee, record), record.y.double()
+        error = float((mixture.mean_and_variance()[0] - y).square().mean()) ** 0.5
+        figures = {"rmse": scale * error, "nlpd": math.log(scale) - float(mixture.log_density(y).mean())}
+    return {"left_out": {"series": len(record.y), **figures}}
 
 
 def _weights(committee: ViewCommittee, record: LeftOutRecord) -> Tensor | None:

@@ -16,7 +16,7 @@ from siggpde.committee.large import COMPARED, LargeFit, choose_landmarks
 from siggpde.committee.link import fit_link
 from siggpde.committee.mixture import NormalMixture, recalibrate
 from siggpde.committee.novelty import Novelty
-from siggpde.committee.recipes import kernels_of, recipes
+from siggpde.committee.recipes import in_words, kernels_of, recipes
 from siggpde.committee.regression import LeftOut, Regression, Targets, fit_exact
 from siggpde.committee.weight_space import without_series
 from siggpde.committee.weights import Fold, affordable, bootstrap_weights, nested_folds
@@ -26,7 +26,7 @@ from siggpde.series.batch import all_gather_series
 from siggpde.utils.progress import Progress
 from siggpde.views.base import Block, Rows, Standard, View
 from siggpde.views.facts import Fact, FactsView
-from siggpde.views.kinds import KINDS, default_views
+from siggpde.views.kinds import KINDS, default_views, kinds_of_kernels
 
 log = logging.getLogger(__name__)
 
@@ -141,11 +141,11 @@ class _Fit:
         if self.compared == self.shard.total:
             self.folds = nested_folds(left_out, self.landmark_targets, weigh)
         self.chosen = self.weights.nonzero()[:, 0].tolist()
-        shares = [
-            f"{self.candidates[index].name} {float(self.weights[index]):.2f} ({left_out[index].score:.4f})"
-            for index in self.weights.argsort(descending=True)[: len(self.chosen)].tolist()
-        ]
-        log.info("%d members compared; weights (leave-one-out loss): %s", len(self.candidates), ", ".join(shares))
+        best = in_words(self.candidates[int(self.weights.argmax())], kinds_of_kernels(self.blocks))
+        log.info(
+            "%d members compared by predictions of %d left-out series; %d are averaged, most of all %s",
+            *(len(self.candidates), self.compared, len(self.chosen), best),
+        )
 
     def refit_on_all_series(self, bar: Progress) -> None:
         """Fits the members with a weight to all series, and predicts those left out that decide link and novelty."""
@@ -188,7 +188,7 @@ class _Fit:
         exact = self.complete and self.settings.keep_series
         kept = means.float() if exact else None
         average = average_latents(means, variances, weights)
-        committee.left_out = LeftOutRecord(targets.y, *average, variances, targets.groups, exact, kept)
+        committee.left_out = LeftOutRecord(targets.y, *average, variances, targets.groups, exact, kept, rows)
         described, facts = self.batch.described, self.batch.facts
         if described is not None:
             described = self.shard.all_gather(rows, described[self.shard.local_index(rows)])

@@ -135,6 +135,7 @@ _WORDS = {
     "spectrum": "windows of the spectrum",
     "facts": "facts beside the series",
 }
+_LIFTS = {"x": "values", "dx": "steps", "cum": "running sums", "zn": "standardised values"}
 _WHERE = {"1": "over the whole series", "3": "over its thirds"}
 
 
@@ -143,7 +144,7 @@ def in_words(recipe: Recipe, kinds: Mapping[str, str]) -> str:
 
     >>> recipe = Recipe("LX", (("L", 1.0), ("x1", 1.5), ("dx1", 1.5)))
     >>> in_words(recipe, {"L": "linear", "x1": "windows", "dx1": "windows"})
-    'signatures of windows (x, dx; over the whole series) 75 %, words with one letter other than time 25 %'
+    'signatures of windows (of values, steps; over the whole series) 75 %, words with one letter other than time 25 %'
     """
     shares: dict[str, float] = {}
     names: dict[str, list[str]] = {}
@@ -169,5 +170,6 @@ def _named(kind: str, kernels: list[str]) -> str:
     lifts = list(dict.fromkeys(name[:-1] for name in kernels)) if kind == "windows" else []
     ends = {name[-1] for name in kernels}
     where = _WHERE.get(next(iter(ends)), "") if len(ends) == 1 else ""
-    notes = "; ".join(filter(None, [", ".join(lifts), where]))
+    of = f"of {', '.join(_LIFTS[lift] for lift in lifts)}" if lifts else ""
+    notes = "; ".join(filter(None, [of, where]))
     return f"{_WORDS[kind]} ({notes})" if notes else _WORDS[kind]

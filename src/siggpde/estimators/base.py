@@ -372,6 +372,7 @@ class SeriesEstimator:
         uncertainty: bool = True,
         random_state: Any = 0,
         facts: Any = None,
+        y: Any = None,
     ) -> list[SeriesExplanation]:
         """Says why each of the series X is predicted as it is, and when and where the evidence is.
 
@@ -394,6 +395,8 @@ class SeriesEstimator:
             Seed of the permutations.
         facts : table, optional
             As for `fit`; those of the background come with it, as a `SeriesData`.
+        y : array (n_cases,), optional
+            The true labels, where they are known: segments of a wrong answer are then compared with the truth, too.
 
         Returns
         -------
@@ -409,9 +412,9 @@ class SeriesEstimator:
         reference = None if background is None else self._other_batch("background", background)
         with self._threads(batch):
             labels = getattr(self, "classes_", None)
-            return explain_series(
-                self.committee_, batch, self._names(), labels, top, background=reference, walks=settings, group=True
-            )
+            truths = None if y is None or labels is None else self._known_targets(y)
+            more: dict[str, Any] = {"background": reference, "walks": settings, "group": True, "truths": truths}
+            return explain_series(self.committee_, batch, self._names(), labels, top, **more)
 
     def counterfactual(
         self, x: Any, target: Any = None, *, donors: Any = None, plausible: float = 0.05, facts: Any = None

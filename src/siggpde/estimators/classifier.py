@@ -147,7 +147,10 @@ class SeriesClassifier(SeriesEstimator):
             warn_of_confined_classes(classes, labels, info.groups)
         attributes = self._train(X, labels, info, shard, len(classes), weights, facts)
         counts = np.bincount(indices).tolist()
-        attributes["summary_"] = {"labels": dict(zip(map(str, classes), counts, strict=True))}
+        from siggpde.committee.conformal import left_out_figures  # noqa: PLC0415 - predictions need none
+
+        left_out = left_out_figures(attributes["committee_"])
+        attributes["summary_"] = {"labels": dict(zip(map(str, classes), counts, strict=True)), **left_out}
         self._set_fitted(attributes | class_attributes(classes))
         return self
 

@@ -66,7 +66,10 @@ class SeriesRegressor(SeriesEstimator):
         info = check_sample_info(groups, sample_weight, shard)
         attributes = self._train(X, (targets - shift) / scale, info, shard, facts=facts)
         attributes |= {"target_shift_": shift, "target_scale_": scale}
-        attributes["summary_"] = {"target_mean": mean, "target_spread": spread}
+        from siggpde.committee.conformal import left_out_figures  # noqa: PLC0415 - predictions need none
+
+        left_out = left_out_figures(attributes["committee_"], scale)
+        attributes["summary_"] = {"target_mean": mean, "target_spread": spread, **left_out}
         self._set_fitted(attributes)
         return self
 

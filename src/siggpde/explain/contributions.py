@@ -54,6 +54,7 @@ def explain_series(
     background: SeriesBatch | None = None,
     walks: PermutationSettings | None = None,
     group: bool = False,
+    truths: Tensor | None = None,
 ) -> list[SeriesExplanation]:
     """Returns an explanation for every series of a batch.
 
@@ -84,6 +85,9 @@ def explain_series(
         Whether a word is one term, with all features of windows that are made of it, and words that move together are
         one term too: of the 150 largest of a series, compared over the background, else over the landmarks or, in
         models without any, over the batch if it has ten series.
+
+    truths
+        The true classes 0..classes-1 (n,): with `walks` a wrong prediction is also explained against the truth.
 
     Returns
     -------
@@ -120,8 +124,9 @@ def explain_series(
         explanations = [replace(one, facts=of_one) for one, of_one in zip(explanations, facts, strict=True)]
     if walks is None:
         return explanations
-    segments = segment_contributions(terms, batch, names, labels, pairs, walks, background)
-    neighbours = nearest_series(committee, batch, labels, pairs)
+    segments = segment_contributions(terms, batch, names, labels, pairs, walks, background, truths)
+    compared = pairs if pairs is None or truths is None else torch.cat([pairs, truths.to(pairs)[:, None]], dim=1)
+    neighbours = nearest_series(committee, batch, labels, compared)
     return [
         replace(explanation, segments=contributions, neighbours=nearest)
         for explanation, contributions, nearest in zip(explanations, segments, neighbours, strict=True)

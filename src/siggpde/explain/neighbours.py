@@ -22,8 +22,8 @@ _NEAREST = 2  # of numbers
 def nearest_series(
     committee: Any, batch: SeriesBatch, labels: list[Any] | None, pairs: Tensor | None
 ) -> list[list[Neighbour]]:
-    """Returns for every series the nearest training series of each of two classes `pairs` (n, 2), or for numbers the
-    two nearest of all; none for models that do not keep every training series with its target."""
+    """Returns for every series the nearest training series of each of its classes `pairs` (n, 2 or 3), or for numbers
+    the two nearest of all; none for models that do not keep every training series with its target."""
     record = committee.left_out
     if committee.landmarks is None or record is None or not record.exact:
         return [[] for _ in range(len(batch))]
@@ -36,7 +36,7 @@ def nearest_series(
                 neighbours.append([_neighbour(committee, index, squares, float(targets[index])) for index in order])
                 continue
             nearest = []
-            for label in pairs[len(neighbours)].tolist():
+            for label in dict.fromkeys(pairs[len(neighbours)].tolist()):
                 places = (targets == label).nonzero()[:, 0]
                 if len(places):
                     index = int(places[squares[places].argmin()])
@@ -78,4 +78,6 @@ def _neighbour(committee: ViewCommittee, index: int, squares: Tensor, target: An
     length = int(landmarks.counts()[index])
     values = landmarks.values[index, :length] * standard.spread + standard.mean
     times = None if landmarks.times is None else landmarks.times[index, :length].cpu().numpy()
-    return Neighbour(target, float(squares[index].sqrt()), values.T.cpu().numpy(), times)
+    rows = None if committee.left_out is None else committee.left_out.rows
+    number = None if rows is None else int(rows[index])
+    return Neighbour(target, float(squares[index].sqrt()), values.T.cpu().numpy(), times, number)

@@ -36,6 +36,7 @@ def _plain(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return {
         name: value.tolist() if isinstance(value, np.ndarray) else list(value) if name == "channels" else value
         for name, value in items
+        if not (name in ("against_truth", "index") and value is None)
     }
 
 
@@ -165,6 +166,8 @@ class SegmentContributions(_InUnits, _ArrayResult):
         Whether `starts` and `ends` are time stamps.
     main
         The stretches that matter most to the contrast, largest first.
+    against_truth
+        The same for the predicted class minus the true one, where the true one is known and is neither of the two.
     """
 
     channels: tuple[str, ...]
@@ -182,6 +185,7 @@ class SegmentContributions(_InUnits, _ArrayResult):
     permutations: int
     timed: bool = False
     main: list[Stretch] = field(default_factory=list)
+    against_truth: SegmentContributions | None = None
 
     @property
     def sentence(self) -> str:
@@ -226,6 +230,8 @@ class Neighbour(_ArrayResult):
         Its label or its number.
     distance
         How far it is, as the committee sees it.
+    index
+        Its number among the series of the fit, from 0; None in models of earlier versions.
     values, times
         Its values (channels, points), gaps filled and averaged if they were long, and time stamps (points,) or None.
     """
@@ -234,6 +240,7 @@ class Neighbour(_ArrayResult):
     distance: float
     values: np.ndarray
     times: np.ndarray | None
+    index: int | None = None
 
 
 @dataclass(frozen=True)
@@ -266,8 +273,8 @@ class SeriesExplanation(_InUnits, _Result):
     segments
         Contributions of the segments and channels of the series; None if not asked for.
     neighbours
-        With `segments`, the nearest training series of `label` and of `runner_up`, or for a number the two nearest of
-        all; none where the model does not keep all training series.
+        With `segments`, the nearest training series of `label`, of `runner_up` and of the truth, or for a number the
+        two nearest of all; none where the model does not keep all training series.
     facts
         What each fact beside the series contributes by being known, largest first: Shapley values in two orders.
 

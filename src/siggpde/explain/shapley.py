@@ -82,9 +82,10 @@ def segment_contributions(
     pairs: Tensor | None,
     settings: PermutationSettings,
     background: SeriesBatch | None = None,
+    truths: Tensor | None = None,
 ) -> list[SegmentContributions]:
     """Returns the contributions of the segments of every series, with at most 500 series of the background; `pairs` (n,
-    2) are the classes that are compared."""
+    2) are the classes that are compared, and the first is compared with those of `truths` (n,) that are neither."""
     channels, latents = terms.names(names), member_logits(terms, batch)
     if background is None:
         others = [terms.ordinary]
@@ -106,7 +107,12 @@ def segment_contributions(
         order = contrast_of(over_members(terms, known[length]), pair).argsort(stable=True)
         ends = Ends(latents[:, row], references, known[length], order)
         sampled = sample_credits(terms, one, ends, settings, plans)
-        contributions.append(_contributions(terms, channels, labels, pair, sampled, ends, raw_length, settings))
+        one_way = _contributions(terms, channels, labels, pair, sampled, ends, raw_length, settings)
+        if pair is not None and truths is not None and int(truths[row]) not in pair.tolist():
+            pair = torch.stack([pair[0], truths[row].to(pair)])
+            true = _contributions(terms, channels, labels, pair, sampled, ends, raw_length, settings)
+            one_way = replace(one_way, against_truth=true)
+        contributions.append(one_way)
     return contributions
 
 

@@ -385,6 +385,7 @@ _LEFT_OUT = {
     "groups": maybe(integers("left out")),
     "exact": bool,
     "means?": maybe(array("members", "left out", "outputs", dtypes=SINGLE)),
+    "rows?": maybe(integers("left out")),
 }
 _FACT_SCORES = {  # in units of the user's
     "medians low high": array("facts", low=-RAW, high=RAW),

@@ -249,7 +249,7 @@ def plot_weights(committee: Any, ax: Axes | None = None) -> Axes:
     >>> from siggpde import SigGPClassifier
     >>> X = np.random.default_rng(0).normal(size=(10, 1, 5)).cumsum(axis=2)
     >>> plot_weights(SigGPClassifier().fit(X, [0, 1] * 5).committee_)
-    <Axes: xlabel='weight; at the end: loss of left-out series (nats)', ylabel='member'>
+    <Axes: xlabel='weight; at the end: loss of left-out series (nats)'>
     """
     weights = committee.weights.tolist()
     order = sorted(range(len(weights)), key=lambda index: -weights[index])
@@ -269,13 +269,12 @@ def plot_weights(committee: Any, ax: Axes | None = None) -> Axes:
         score = members[index].score
         if score is not None:
             ax.text(weights[index], place, f" {score:#.3g}".replace("-", "−"), va="center", size=size, color=style.GREY)
-    recipes = [getattr(members[index], "recipe", None) for index in order]
-    names = [f"model {index + 1}" if one is None else one.name for index, one in zip(order, recipes, strict=True)]
+    names = [f"{'model' if len(order) == 1 else 'member'} {place}" for place in range(1, len(order) + 1)]
     ax.set_yticks(range(len(order)), names)
     ax.invert_yaxis()
     ax.set_xlim(0, 1.18 * max(weights))
     separator = "\n" if style.room(ax) < _NARROW else "; "
-    ax.set(xlabel=f"weight{separator}at the end: loss of left-out series (nats)", ylabel="member")
+    ax.set(xlabel=f"weight{separator}at the end: loss of left-out series (nats)", ylabel="")
     ax.xaxis.set_major_formatter(style.percent())
     widest = max(style.text_width(name, style.letters(ax) - 0.5) for name in names)
     style.legend_above(ax, margin=widest + _LABEL_LETTERS * style.letters(ax))

@@ -43,7 +43,8 @@ class Member:
 class ModelFacts:
     """What a fitted model is, and what it learned from: `kinds` are those of views, a user's own by its name; `options`
     make the path of method="paper"; `landmarks` counts training series in the model, `labels` series by label, or
-    `target` is (mean, standard deviation); `tried` has the name, loss and weight of every candidate, where known."""
+    `target` is (mean, standard deviation); `tried` has the name, loss and weight of every candidate, and
+    `figures` those of left-out series, where known."""
 
     estimator: str
     committee: Any
@@ -63,10 +64,21 @@ class ModelFacts:
     tried: list[tuple[str, float, float]] = field(default_factory=list)
     seconds: float | None = None
     beside: tuple[str, ...] = ()
+    figures: Mapping[str, float] | None = None
 
     def rows(self, digits: int = 1) -> list[tuple[str, str, str]]:
         """Returns the kernel, the weight in per cent with so many digits, and the score of every member."""
         return [(member.kernel, percent(member.weight, digits), number(member.score)) for member in self.members]
+
+    def numbered(self) -> list[tuple[str, str, str, str]]:
+        """Returns the same rows after the names that figures have for members."""
+        return [(f"member\N{NO-BREAK SPACE}{number}", *row) for number, row in enumerate(self.rows(), 1)]
+
+    @property
+    def refitted(self) -> bool:
+        """Whether members have other losses than in the comparison with all candidates, which saw fewer series."""
+        compared = {name: loss for name, loss, _ in self.tried}
+        return any(compared.get(member.name, member.score) != member.score for member in self.members)
 
     @property
     def loss(self) -> str:
@@ -74,6 +86,19 @@ class ModelFacts:
         if self.method == "paper":
             return "validation NLPP"
         return "leave-one-out loss" if self.groups is None else "leave-one-group-out loss"
+
+    @property
+    def judged(self) -> str | None:
+        """How well left-out series are predicted, in words; None where that is not known."""
+        if self.figures is None:
+            return None
+        n, found = f"{self.figures['series']:,.0f}", {key: number(value) for key, value in self.figures.items()}
+        what = "" if self.groups is None else " with their groups"
+        if "accuracy" in self.figures:
+            right = f"{percent(self.figures['accuracy'])} of {n} series are recognised when left out of the fit{what}"
+            return f"{right}; mean surprise at the true label (NLPP) {found['nlpp']} nats, 0 is best"
+        error = f"typical error (RMSE) {found['rmse']} on {n} series that are left out of the fit{what}"
+        return f"{error}; mean surprise at the true number (NLPD) {found['nlpd']} nats, smaller is better"
 
     @property
     def left_out(self) -> str | None:
@@ -136,6 +161,7 @@ def model_facts(estimator: Any) -> ModelFacts:
         tried=[tuple(candidate) for candidate in getattr(estimator, "tried_", None) or []],
         seconds=getattr(estimator, "seconds_", None),
         beside=tuple(fact.name for fact in getattr(estimator, "facts_", ())),
+        figures=summary.get("left_out"),
     )
 
 
@@ -149,8 +175,8 @@ class Block(NamedTuple):
     text_column: int = 0
 
 
-def card_blocks(facts: ModelFacts, name: str) -> list[Block]:
-    """Returns the card of a model that is saved as the folder `name`."""
+def card_blocks(facts: ModelFacts, name: str, on_new: str | None = None) -> list[Block]:
+    """Returns the card of a model that is saved as the folder `name`; `on_new` are its figures on new series."""
     classifies = facts.task == "classification"
     answer = (
         "It gives every time series a probability for each label."
@@ -161,6 +187,10 @@ def card_blocks(facts: ModelFacts, name: str) -> list[Block]:
         Block("title", f"{facts.estimator}, {name}"),
         Block("text", f"{_kind(facts)}, fitted by siggpde. {answer}"),
     ]
+    new = [] if on_new is None else [("On new series", on_new)]
+    blocks += [Block("heading", "Scores"), Block("facts", [*new, *_score_rows(facts)])]
+    if facts.left_out is not None:
+        blocks.append(Block("text", facts.left_out))
     blocks += [Block("heading", "Trained on"), Block("facts", _data_rows(facts))]
     if facts.labels:
         shown, rest = list(facts.labels.items())[:_LONGEST_LIST], list(facts.labels.values())[_LONGEST_LIST:]
@@ -172,15 +202,12 @@ def card_blocks(facts: ModelFacts, name: str) -> list[Block]:
         blocks += [Block("heading", "Members"), Block("table", [head, *rows], text_column=1)]
         blocks += [Block("heading", "Training series"), Block("text", facts.contains)]
     blocks += [Block("heading", "Settings"), Block("facts", _settings_rows(facts))]
-    blocks += [Block("heading", "Scores"), Block("facts", _score_rows(facts))]
-    if facts.left_out is not None:
-        blocks.append(Block("text", facts.left_out))
     ask = "probabilities = model.predict_proba(X)" if classifies else "mean, std = model.predict(X, return_std=True)"
     quoted = json.dumps(name, ensure_ascii=False)
     python = f"import siggpde\n\nmodel = siggpde.load({quoted})\n{ask}  # X: (series, channels, points)"
     blocks += [Block("heading", "Use it"), Block("code", ("python", python))]
     blocks.append(Block("code", ("console", f"siggpde predict {shlex.quote(name)} new-series.csv")))
-    return [*blocks, Block("heading", "Limits"), Block("list", list(_limits(facts)))]
+    return [*blocks, Block("heading", "Limits"), Block("list", list(_limits(facts, on_new is not None)))]
 
 
 def model_card(estimator: Any, path: str | os.PathLike[str]) -> str:
@@ -258,7 +285,8 @@ def _score_rows(facts: ModelFacts) -> list[tuple[str, Any]]:
     if facts.method == "paper":
         rows = [("NLPP on validation series (mean of -log p of the true answer; lower is better)", _plain(best))]
     else:
-        rows = [(f"{facts.loss.capitalize()} of the best member, nats a series", _plain(best))]
+        rows = [] if facts.judged is None else [("On left-out series", facts.judged)]
+        rows.append((f"{facts.loss.capitalize()} of the best member, nats a series", _plain(best)))
     return rows if facts.seconds is None else [*rows, ("Seconds to fit", _plain(facts.seconds))]
 
 
@@ -272,7 +300,7 @@ def _plain(value: Any) -> str:
     return f"{value:.0f}" if whole else f"{value:.4g}"
 
 
-def _limits(facts: ModelFacts) -> Iterable[str]:
+def _limits(facts: ModelFacts, judged_on_new: bool) -> Iterable[str]:
     what = "Probabilities" if facts.labels else "Means and spreads"
     yield (
         f"{what} are calibrated for series like those of the training data: the same channels in the same order and "
@@ -285,7 +313,7 @@ def _limits(facts: ModelFacts) -> Iterable[str]:
             "The validation series also took part in choosing settings, so their scores are a little too good. Before "
             "relying on the model, score it on series that it has never seen."
         )
-    else:
+    elif not judged_on_new:
         yield "It was not scored on series held back. Before relying on the model, do so."
     if facts.series < _FEW_SERIES:
         yield f"It has seen {facts.series} series only: scores on so few are rough."

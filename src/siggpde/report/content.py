@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from siggpde.explain import Importances, SeriesExplanation
-from siggpde.report.card import Block, ModelFacts
+from siggpde.report.card import ModelFacts
 from siggpde.report.judgement import Judgement
 
 
@@ -75,7 +75,8 @@ class Case:
 @dataclass(frozen=True)
 class Content:
     """Everything on the page: `judgement` is None where no predictions can be judged, and is of the series of the fit
-    with `training`; `map_points` (m, d) are places of its series `map_rows` (m,); `commands` make the page again."""
+    with `training`; `map_points` (m, d) are places of its series `map_rows` (m,); `names` are those of the training
+    series where the page is about them, `commands` make the page again."""
 
     title: str
     data: Data
@@ -87,7 +88,7 @@ class Content:
     map_points: np.ndarray | None
     novelty: NoveltyScores | None
     cases: list[Case]
-    card: list[Block]
+    names: Sequence[str] | None
     origin: Sequence[tuple[str, str]]
     commands: Sequence[tuple[str, str]]
     seed: int = 0

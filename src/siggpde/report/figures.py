@@ -99,20 +99,19 @@ def example_channels(content: Content) -> list[int]:
 def examples(content: Content) -> list[Picture]:
     """Returns small pictures of series, those of one class together; in all of them a channel has the same scale."""
     channels, data = example_channels(content), content.data
-    limits = [_limits(np.concatenate([series.values[channel] for series in data.examples])) for channel in channels]
     frames: dict[str, list[Series]] = {}
     for place, series in enumerate(data.examples):
         frames.setdefault(str(place) if data.classes is None else f"class {series.target}", []).append(series)
-    return [_example(frame, channels, limits, data) for frame in frames.values()]
+    return [_example(frame, channels, data) for frame in frames.values()]
 
 
-def _example(
-    frame: Sequence[Series], channels: Sequence[int], limits: Sequence[tuple[float, float]], data: Data
-) -> Picture:
-    target = frame[0].target
-    title = frame[0].name if target is None else short(target, 26)
-    if data.numbers is not None:
-        title = f"{short(data.target, 16)} = {number(target)}"
+def _example(frame: Sequence[Series], channels: Sequence[int], data: Data, title: str | None = None) -> Picture:
+    target, alike = frame[0].target, data.examples if title is None else frame  # which have one scale
+    limits = [_limits(np.concatenate([series.values[channel] for series in alike])) for channel in channels]
+    if title is None:
+        title = frame[0].name if target is None else short(target, 26)
+        if data.numbers is not None:
+            title = f"{short(data.target, 16)} = {number(target)}"
 
     def draw(figure: Any) -> None:
         axes = figure.subplots(len(channels), 1, sharex=True, squeeze=False)[:, 0]
@@ -311,7 +310,8 @@ def effects_by_class(classes: Sequence[ClassEffects], kind: str) -> Picture:
     rows = [getattr(one, kind) for one in classes]
     values = np.array([[part.effect for part in row] for row in rows])
     sure = np.array([[part.probability >= _SURE for part in row] for row in rows])
-    names = [short(part.name, 24) for part in rows[0]]
+    names = [short(part.name, 30) for part in rows[0]]
+    slant = sum(map(len, names)) > 40
     largest = float(np.abs(values).max()) or 1.0
 
     def draw(ax: Any) -> None:
@@ -320,7 +320,7 @@ def effects_by_class(classes: Sequence[ClassEffects], kind: str) -> Picture:
         mesh = ax.pcolormesh(shown, cmap=signed_colours(), norm=scale, edgecolors="white", linewidth=1.5)
         ax.set_yticks(np.arange(len(rows)) + 0.5, [short(one.label, 18) for one in classes])
         slanted: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-        ax.set_xticks(np.arange(len(names)) + 0.5, names, **(slanted if sum(map(len, names)) > 40 else {}))
+        ax.set_xticks(np.arange(len(names)) + 0.5, names, **(slanted if slant else {}))
         ax.invert_yaxis()
         ax.tick_params(length=0)
         finish(ax)
@@ -330,15 +330,30 @@ def effects_by_class(classes: Sequence[ClassEffects], kind: str) -> Picture:
         bar.ax.locator_params(nbins=5)
 
     alt = f"table of colours: effects of {len(names)} {kind} on {len(classes)} classes"
-    return _plot(draw, alt, 1.7 + 0.26 * len(rows))
+    return _plot(draw, alt, 1.7 + 0.26 * len(rows) + (0.055 * max(map(len, names)) if slant else 0.0))
 
 
 # Series to look at
 
 
-def case(case: Case, data: Data, label: str) -> Picture | None:
+def neighbours(case: Case, content: Content) -> list[tuple[str, Picture | None]]:
+    """Returns the names of the nearest training series, and pictures with the series itself, pale, behind them."""
+    channels, segments, shown = example_channels(content), case.explanation.segments, []
+    drawable = segments is not None and segments.channels[: len(content.data.channels)] == content.data.channels
+    for one in case.explanation.neighbours:
+        name = "" if one.index is None else f" {one.index if content.names is None else content.names[one.index]}"
+        title = number(one.target) if case.explanation.probability is None else short(one.target, 20)
+        frame = [Series(name, one.values, one.times, one.target), case.series]
+        drawn = _example(frame, channels, content.data, title) if drawable else None
+        shown.append((f"training series{name}", drawn))
+    return shown
+
+
+def case(case: Case, data: Data, label: str, against_truth: bool = False) -> Picture | None:
     """Returns a series with its contributions; None where there is nothing to draw along time."""
     segments, values = case.explanation.segments, case.series.values
+    if against_truth and segments is not None:
+        segments = segments.against_truth
     if segments is None or values.shape[1] < 2 or len(values) != len(segments.channels):
         return None
     place = np.arange(values.shape[1], dtype=float) if case.series.times is None else case.series.times

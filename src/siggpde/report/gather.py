@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,15 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.committee.committee import LeftOutRecord, ViewCommittee, ViewPrediction
-from siggpde.committee.conformal import scored_folds
-from siggpde.committee.mixture import NormalMixture
+from siggpde.committee.committee import LeftOutRecord
+from siggpde.committee.conformal import left_out_mixture, left_out_probabilities
 from siggpde.committee.novelty import Scores
 from siggpde.explain import Importances, global_importance
 from siggpde.numerics.backend import installation
 from siggpde.plots import kernel_directions
 from siggpde.plots.style import CLASSES, MARKERS
-from siggpde.report.card import card_blocks, model_facts
+from siggpde.report.card import model_facts
 from siggpde.report.content import Case, Content, Data, NoveltyScores, Series
 from siggpde.report.judgement import ClassJudgement, Judgement, NumberJudgement, entropy
 from siggpde.report.page import GENERATOR, page
@@ -98,9 +96,9 @@ def write_report(
             map_points=points,
             novelty=None if training else _novelty(subject, predicted.scores),
             cases=cases,
-            card=card_blocks(model, "model"),
+            names=names if training else None,
             origin=_origin(subject, seed, source),
-            commands=commands or _commands(path),
+            commands=[*(commands or _commands(path, subject, title, target, explained, seed, groups is not None))],
             seed=seed,
         )
         html = page(content)
@@ -244,14 +242,11 @@ def _judge_left_out(subject: Subject, y: Tensor, groups: np.ndarray | None) -> J
     elif groups is not None:
         groups = groups[rows]
     if subject.classes is not None:
-        p = np.empty((len(record.y), len(subject.classes)))
-        for fold in scored_folds(committee, record, False):
-            chances = fold.link.probabilities(record.mean[fold.rows], record.variance[fold.rows])
-            p[fold.rows.cpu().numpy()] = (chances / chances.sum(1, keepdim=True)).cpu().numpy()
+        p = left_out_probabilities(committee, record).cpu().numpy()
         truth = record.y.cpu().numpy().astype(int)
         loss = -np.log(p[np.arange(len(p)), truth])
         return ClassJudgement(subject.classes.tolist(), truth, p, loss, rows, True, groups)
-    mixture = _mixture(committee, record)
+    mixture = left_out_mixture(committee, record)
     quantiles = subject.in_units(mixture.quantiles(list(LEVELS)))
     loss = -(mixture.log_density(record.y).cpu().numpy() - np.log(subject.estimator.target_scale_))
     moments = _moments(subject, *mixture.mean_and_variance())
@@ -262,16 +257,6 @@ def _judge_left_out(subject: Subject, y: Tensor, groups: np.ndarray | None) -> J
 def _moments(subject: Subject, mean: Tensor, variance: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """The mean and the standard deviation (n,) in the units of the target."""
     return subject.in_units(mean), (subject.estimator.target_scale_ * variance.sqrt()).cpu().numpy()
-
-
-def _mixture(committee: ViewCommittee, record: LeftOutRecord) -> NormalMixture:
-    """The distributions of left-out numbers: of every member where these are kept, else one normal distribution."""
-    if record.means is not None:
-        return ViewPrediction(committee, record.means.double(), record.variances).mixture()
-    noise = torch.zeros_like(record.variances) + committee.noise_variances[:, None]
-    total = record.variance + (committee.weights.to(noise)[:, None] * noise).sum(0)
-    one = torch.ones(1, dtype=total.dtype, device=total.device)
-    return NormalMixture(record.mean[:, 0][None], total[None], one, committee.recalibration)
 
 
 def _rows_of_record(committee: Any, record: LeftOutRecord, batch: SeriesBatch, y: Tensor) -> np.ndarray | None:
@@ -307,7 +292,9 @@ def cases_of(
     rows = list(reasons)
     batch = subject.batch[torch.tensor(rows)]
     permutations = max(4, min(_PERMUTATIONS, _PREDICTIONS // (_SEGMENTS * batch.channels)))
-    more = {"segments": _SEGMENTS, "permutations": permutations, "random_state": seed}
+    more: dict[str, Any] = {"segments": _SEGMENTS, "permutations": permutations, "random_state": seed}
+    if subject.classes is not None and subject.codes is not None:
+        more["y"] = subject.classes[subject.codes[torch.tensor(rows)].numpy().astype(int)]
     explanations = subject.estimator.explain(batch, top=5, **more)
     losses = {}
     if judgement is not None and judgement.rows is not None:
@@ -451,7 +438,7 @@ def _map(
         return rows, predicted.latents[judgement.rows[rows]].cpu().numpy()
     if len(rows) < 3 or subject.committee.landmarks is None:
         return None, None
-    return rows, kernel_directions(subject.estimator, subject.rows(judgement.rows[rows].tolist()))
+    return rows, kernel_directions(subject.estimator, subject.batch[torch.from_numpy(judgement.rows[rows])])
 
 
 def _origin(subject: Subject, seed: int, source: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -470,12 +457,19 @@ def _origin(subject: Subject, seed: int, source: Sequence[tuple[str, str]]) -> l
 
 def changed_settings(estimator: Any) -> str:
     """Returns the settings of the model that are not the defaults."""
-    changed = []
-    for name, parameter in inspect.signature(type(estimator)).parameters.items():
-        value, default = getattr(estimator, name), parameter.default
-        if name not in NOT_OF_THE_MODEL and not (isinstance(value, type(default)) and value == default):
-            changed.append(f"{name}={value!r}")
-    return ", ".join(changed)
+    return ", ".join(f"{name}={value!r}" for name, value in changed_values(estimator).items())
+
+
+def changed_values(estimator: Any) -> dict[str, Any]:
+    """Returns the same by name."""
+    parameters = inspect.signature(type(estimator)).parameters
+    changed = {name: getattr(estimator, name) for name in parameters if name not in NOT_OF_THE_MODEL}
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
+    return {
+        name: value
+        for name, value in changed.items()
+        if not (isinstance(value, type(defaults[name])) and value == defaults[name])
+    }
 
 
 def _one_a_series(name: str, values: Any, n: int) -> list[str] | None:
@@ -488,9 +482,26 @@ def _one_a_series(name: str, values: Any, n: int) -> list[str] | None:
     return [str(value) for value in array.tolist()]
 
 
-def _commands(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
-    name = os.path.basename(os.fspath(path))
-    return [
-        ("In Python", f'estimator.report(X, y, "{name}")'),
-        ("In a shell", f"siggpde report MODEL DATA --output {shlex.quote(name)}"),
-    ]
+def _commands(
+    path: str | os.PathLike[str],
+    subject: Subject,
+    title: str | None,
+    target: str | None,
+    explained: int,
+    seed: int,
+    grouped: bool,
+) -> list[tuple[str, str]]:
+    given = {"title": title, "target": target, "explained": explained, "random_state": seed}
+    usual = {"title": None, "target": None, "explained": 2, "random_state": 0}
+    more = [f"{name}={value!r}" for name, value in given.items() if value != usual[name]]
+    y = "None" if subject.codes is None else "y_page"
+    words = ["X_page", y, repr(os.path.basename(os.fspath(path))), *["groups=groups_page"] * grouped, *more]
+    return [("In Python", f"{fit_call(subject.estimator)}\nestimator.report({', '.join(words)})")]
+
+
+def fit_call(estimator: Any) -> str:
+    """Returns the line of Python that fits such an estimator, with all settings that decide about the model."""
+    settings = [changed_settings(estimator)] if changed_settings(estimator) else []
+    settings += [f"random_state={estimator.random_state!r}"] if estimator.random_state else []
+    groups = ", groups=groups" if getattr(estimator, "n_groups_", None) else ""
+    return f"estimator = {type(estimator).__name__}({', '.join(settings)}).fit(X, y{groups})"

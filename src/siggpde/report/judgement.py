@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -242,6 +243,8 @@ def parts(judgement: Judgement, by_group: bool) -> list[Part]:
     if isinstance(judgement, ClassJudgement):
         value = np.bincount(member, judgement.right, minlength=len(names))[present] / count[present]
         low, high = wilson_interval(value, count[present], LEVEL)
+        if judgement.groups is not None and not by_group:
+            low, high = _of_groups(judgement, member, len(names))[:, present]
         order = np.argsort(value, kind="stable")
     else:
         value = np.sqrt(np.bincount(member, np.square(judgement.mean - judgement.y)) / count)
@@ -250,6 +253,17 @@ def parts(judgement: Judgement, by_group: bool) -> list[Part]:
         Part(str(names[present[i]]), int(count[present[i]]), float(value[i]), float(low[i]), float(high[i]))
         for i in order
     ]
+
+
+def _of_groups(judgement: ClassJudgement, member: np.ndarray, size: int) -> np.ndarray:
+    """Returns the ends (2, size) of intervals of shares that are right, by resampling groups."""
+    shares = []
+    for counts in _resamples(len(judgement), judgement.groups, 0):
+        right, drawn = _sums(counts * judgement.right, member, size), _sums(counts, member, size)
+        shares.append(np.divide(right, drawn, out=np.full_like(drawn, np.nan), where=drawn > 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of classes that are never drawn
+        return np.nanquantile(np.concatenate(shares), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
 
 
 def mistakes(judgement: ClassJudgement, most: int = 10) -> list[tuple[Any, Any, int]]:

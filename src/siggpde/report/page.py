@@ -11,7 +11,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from siggpde.explain.text import when
-from siggpde.report.card import ModelFacts, model_facts
+from siggpde.report.card import ModelFacts, card_blocks, model_facts
 from siggpde.report.content import Content, Data
 from siggpde.report.judgement import (
     INTERVAL,
@@ -45,13 +45,18 @@ _DOUBT = 0.05
 def page(content: Content) -> str:
     from siggpde.report import figures  # noqa: PLC0415 - the card in notebooks needs none
 
-    measured = metrics(content.judgement, content.seed)
+    measured, judgement = metrics(content.judgement, content.seed), content.judgement
+    on_new = None
+    if judgement is not None and not judgement.left_out:
+        figures_shown = ", ".join(f"{one.name} {one.value}" for one in list(measured.values())[:3])
+        on_new = f"{figures_shown}, for the {len(judgement):,} series of this page"
     return render(
         "page.html",
         content=content,
         figures=figures,
         generator=GENERATOR,
         metrics=measured,
+        card=card_blocks(content.model, "model", on_new),
         tiles=_tiles(content, measured),
         warnings=list(warnings_of(content)),
         data_rows=_data_rows(content.data),
