@@ -8,6 +8,7 @@ import pytest
 from helpers.cli_data import FAST, LONG, long_table, refuse, run, succeed, write
 from helpers.report_pages import SECTIONS, parsed
 from siggpde.cli.report import name_page
+from siggpde.utils import progress
 
 QUICK = ("--explained", "0")
 
@@ -21,6 +22,21 @@ def test_a_page_about_a_model_and_a_file(models: Path, tmp_path: Path):
     assert str(tmp_path) not in made.html and str(models) not in made.html
     refuse(2, "--force overwrites it", "report", models / "kinds", models / "test.csv", "--output", page, *QUICK)
     assert run("report", models / "kinds", models / "test.csv", "--output", tmp_path / "page.txt").exit_code == 2
+
+
+def test_a_page_has_the_whole_fit_its_groups_and_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(progress, "_EVERY", 0.0)
+    table = long_table(24).with_columns(ward=pl.col("who").str.slice(1).cast(int) % 4)
+    train, page = write(table, tmp_path / "train.csv"), tmp_path / "page.html"
+    more = ("--groups", "ward", "--seed", "3", "--mask", "--max-points", "0")
+    succeed("fit", train, "--output", tmp_path / "m", "--target", "kind", *LONG, *FAST, *more)
+    result = succeed("report", tmp_path / "m", train, "--output", page, "--title", "My page", *QUICK)
+    text = parsed(page).text
+    assert "Group by group" in text and "report: 5 of 5" in result.stderr
+    assert "siggpde report m train.csv --output page.html --title 'My page' --explained 0" in text
+    line = next(line for line in text.splitlines() if "siggpde fit TRAINING-DATA" in line)
+    for words in ("--output m", "--groups ward", "--seed 3", "--mask", "--max-points 0", "--target kind", "--task"):
+        assert words in line
 
 
 @pytest.mark.slow

@@ -97,3 +97,14 @@ def test_values_are_within_their_intervals_and_seeds_decide():
             if name != "ece":  # of which resamples have more: noise adds to it
                 assert value.low <= value.value <= value.high, name
     assert scores(judged, 0) == scores(judged, 0) != scores(judged, 1)
+
+
+def test_classes_have_intervals_of_resampled_groups():
+    right = np.repeat([True, False, True, True], 25)
+    p = np.where(right[:, None], [0.9, 0.1], [0.1, 0.9])
+    judgement = ClassJudgement(["a", "b"], np.zeros(100, dtype=int), p, -np.log(p[:, 0]), None, False)
+    (apart,), (together,) = (
+        parts(replace(judgement, groups=groups), False) for groups in (None, np.repeat(np.arange(4), 25))
+    )
+    assert apart.value == together.value == 0.75
+    assert together.low == pytest.approx(0.25) and together.high == 1 and apart.low > 0.6

@@ -12,6 +12,7 @@ from helpers.refusals import assert_refused
 from helpers.report_pages import SECTIONS, Page, parsed, turning
 from siggpde import SigGPClassifier, SigGPRegressor
 from siggpde.estimators.loading import load_predictor
+from siggpde.explain import ClassEffects, Effect
 from siggpde.report import figures
 from siggpde.report.gather import NOT_OF_THE_MODEL, changed_settings, check_path
 from siggpde.report.page import GENERATOR
@@ -166,3 +167,32 @@ def test_figures_keep_the_digits_of_their_texts():
     svg = figures.picture(lambda figure: draw(figure.subplots()), "a line", 2).svg
     assert "area &lt; 0.0005, 0.01234)" in svg
     assert not re.search(r'[ "]\d+\.\d{3,}[ "]', svg)
+
+
+def test_a_table_of_colours_has_room_for_its_labels():
+    def table(names: list[str]) -> figures.Picture:
+        effects = [Effect(name, (), 1.0, 0.1, 0.99) for name in names]
+        return figures.effects_by_class([ClassEffects(label, 5, [], effects, [], [], []) for label in "ab"], "regions")
+
+    short, long = table(["first", "last"]), table(["2025-04-06 14:30 to 17:40", "2025-04-06 17:40 to 20:50"])
+    assert long.height > short.height + 96 and "to 20:50" in long.svg and "…" not in long.svg
+
+
+def test_wrong_answers_are_explained_against_the_truth_and_neighbours_are_named(model: SigGPClassifier, tmp_path: Path):
+    X, y = turning(12, seed=3)
+    chances = model.predict_proba(X[:1])[0]
+    least = model.classes_[chances.argmin()]
+    (plain,), (told,) = model.explain(X[:1], segments=3), model.explain(X[:1], segments=3, y=[least])
+    assert plain.segments is not None and plain.segments.against_truth is None and told.segments is not None
+    against, at = told.segments.against_truth, [list(model.classes_).index(label) for label in (told.label, least)]
+    assert against is not None
+    np.testing.assert_allclose(against.contrast, against.values[..., at[0]] - against.values[..., at[1]], atol=1e-12)
+    assert [one.target for one in told.neighbours] == [told.label, told.runner_up, least]
+    training, _ = turning(60)
+    for one in told.neighbours:
+        np.testing.assert_allclose(one.values, training[one.index], atol=1e-5)
+    y[0] = least
+    page = parsed(model.report(X, y, tmp_path / "r.html", explained=1))
+    assert f"rather than the truth, {least}" in page.text and "And against the truth" in page.text
+    assert f"{told.label} (training series {told.neighbours[0].index})" in page.text
+    assert "not scored on series held back" not in page.text and "SigGPClassifier(" in page.text

@@ -132,7 +132,7 @@ class SigGPClassifier(SeriesClassifier, BaseClassifier):
     tried_ : tuple of list
         Name, leave-one-out loss and weight of every candidate of method="views".
     summary_ : dict
-        The number of series by label.
+        The number of series by label, and how well left-out series are predicted.
     fingerprint_ : str
         Hash of the training data.
     seconds_ : float
@@ -187,7 +187,7 @@ class SigGPRegressor(SeriesRegressor, BaseRegressor):
     target_shift_, target_scale_ : float
         Mean and standard deviation of the targets of `fit`, by which they are standardised; 0 and 1 for counts.
     summary_ : dict
-        Mean and standard deviation of the targets of `fit` and `partial_fit`.
+        Mean and standard deviation of the targets of `fit` and `partial_fit`, and the errors for left-out series.
     committee_, preparation_ : Committee, Preparation
     n_channels_, n_series_, n_groups_, n_iter_, n_features_in_ : int
     channel_names_, length_range_, tried_ : tuple

@@ -494,8 +494,8 @@ def _commands(
     given = {"title": title, "target": target, "explained": explained, "random_state": seed}
     usual = {"title": None, "target": None, "explained": 2, "random_state": 0}
     more = [f"{name}={value!r}" for name, value in given.items() if value != usual[name]]
-    y = "None" if subject.codes is None else "y_page"
-    words = ["X_page", y, repr(os.path.basename(os.fspath(path))), *["groups=groups_page"] * grouped, *more]
+    answers, name = [] if subject.codes is None else ["y_page"], os.path.basename(os.fspath(path))
+    words = ["X_page", *answers, f"path={name!r}", *["groups=groups_page"] * grouped, *more]
     return [("In Python", f"{fit_call(subject.estimator)}\nestimator.report({', '.join(words)})")]
 
 
