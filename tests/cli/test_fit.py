@@ -147,7 +147,12 @@ def test_a_model_without_training_series(table: Path, tmp_path: Path):
         (["--target", "kind", "--scale", "series"], 2, "--scale series is for --method paper"),
         (["--target", "kind", "--batch-size", "7"], 1, "batch_size=7 is for method='paper'"),
         (["--target", "kind", "--method", "paper", "--theta", "1;2"], 2, "--theta takes numbers with commas"),
-        (["--target", "kind", "--method", "paper", "--validation", "1"], 1, "validation must be a share of the series"),
+        (["--target", "kind", "--learning-rate", "1,2"], 2, "--learning-rate takes a number, or auto; got '1,2'"),
+        (
+            ["--target", "kind", "--method", "paper", "--validation", "1"],
+            1,
+            "validation must be 'auto', a share of the series",
+        ),
         (["--target", "kind", "--spectrogram", "loud"], 2, "--spectrogram takes fields such as"),
         (["--target", "kind", "--spectrogram", "pitch=3"], 1, "spectrogram has no field 'pitch'"),
         (["--target", "kind", "--method", "paper", "--members", "2"], 1, "method='paper' trains one model"),

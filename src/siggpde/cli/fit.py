@@ -80,12 +80,14 @@ def fit(
         str | None, _model("Replace channels by their spectrograms, as rate=2000,nfft=256.", "NAME=X,..")
     ] = None,
     max_iter: Annotated[str, _paper("The iterations of a phase; auto: 5000.", "N|auto")] = "auto",
-    batch_size: Annotated[int, _paper("The series of a minibatch.", "N", min=1)] = 50,
-    learning_rate: Annotated[float, _paper("The rate of Nadam.", "X")] = 1e-3,
+    batch_size: Annotated[str, _paper("The series of a minibatch; auto: 50.", "N|auto")] = "auto",
+    learning_rate: Annotated[str, _paper("The rate of Nadam; auto: 0.001.", "X|auto")] = "auto",
     evaluate_every: Annotated[
         str, _paper("Look at the validation series every N iterations; auto: 20 times a phase.", "N|auto")
     ] = "auto",
-    validation: Annotated[float, _paper("The share of series that judges the hyperparameters.", "SHARE")] = 0.2,
+    validation: Annotated[
+        str, _paper("The share of series that judges the hyperparameters; auto: 0.2.", "SHARE|auto")
+    ] = "auto",
     theta: Annotated[
         str, _paper("Where the scales start: one, or one a channel, time first.", "X[,X..]|auto")
     ] = "auto",
@@ -143,11 +145,11 @@ def fit(
         "max_points": max_points or None,
         "spectrogram": None if spectrogram is None else _fields("--spectrogram", spectrogram),
         "max_iter": _number_or_auto("--max-iter", max_iter, 1),
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
+        "batch_size": _number_or_auto("--batch-size", batch_size, 1),
+        "learning_rate": _numbers_or_auto("--learning-rate", learning_rate),
         "evaluate_every": _number_or_auto("--evaluate-every", evaluate_every, 1),
-        "validation": validation,
-        "theta": theta if theta == "auto" else _numbers("--theta", theta),
+        "validation": _numbers_or_auto("--validation", validation),
+        "theta": _numbers_or_auto("--theta", theta, many=True),
         "time_limit": time_limit,
         "random_state": seed,
         "device": device,
@@ -183,11 +185,15 @@ def _number_or_auto(option: str, text: str, minimum: int) -> int | str:
     return int(text)
 
 
-def _numbers(option: str, text: str) -> list[float]:
+def _numbers_or_auto(option: str, text: str, many: bool = False) -> Any:
+    """Returns one number, a list of them where there may be many, or auto."""
+    if text == "auto":
+        return text
     try:
-        return [float(number) for number in text.split(",")]
+        return [float(number) for number in text.split(",")] if many else float(text)
     except ValueError:
-        raise WrongCall(f"{option} takes numbers with commas between them; got {text!r}") from None
+        what = "numbers with commas between them" if many else "a number"
+        raise WrongCall(f"{option} takes {what}, or auto; got {text!r}") from None
 
 
 def _fields(option: str, text: str) -> dict[str, Any]:

@@ -34,8 +34,10 @@ NEED_SERIES = ("kernel", "lifted")
 METHODS = ("views", "paper")
 DEFAULT_FEATURES = {"views": 2000, "paper": 500}
 DEFAULT_ITERATIONS = 5000
-PAPER_DEFAULTS = {"batch_size": 50, "learning_rate": 1e-3, "evaluate_every": "auto", "validation": 0.2, "theta": "auto"}
-"""The settings of training that only method="paper" has."""
+PAPER_DEFAULTS: dict[str, Any] = {
+    "batch_size": 50, "learning_rate": 1e-3, "evaluate_every": 0, "validation": 0.2, "theta": None
+}  # fmt: skip
+"""What "auto" is of the settings of training that only method="paper" has."""
 Validation = float | tuple[Sequence[int], Sequence[int]]
 STORED_ATTRIBUTES = (
     "channel_names_",
@@ -261,32 +263,37 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
 
 def _paper_training(estimator: Any) -> dict[str, Any]:
     """The checked settings of `PAPER_DEFAULTS`, which method="views" refuses."""
-    given: dict[str, Any] = {name: getattr(estimator, name) for name in PAPER_DEFAULTS}
+    given: dict[str, Any] = {}
     for name, default in PAPER_DEFAULTS.items():
-        value = given[name]
-        if estimator.method == "views" and not (isinstance(value, type(default)) and value == default):
+        value = getattr(estimator, name)
+        automatic = isinstance(value, str) and value == "auto"
+        if estimator.method == "views" and not automatic:
             raise ValueError(
                 f"{name}={value!r} is for method='paper', which is trained in steps; method='views' is a closed form: "
-                f"leave {name} at {default!r}, or take method='paper'"
+                f"leave {name} at 'auto', or take method='paper'"
             )
+        given[name] = default if automatic else value
     rate, validation, theta = given["learning_rate"], given["validation"], given["theta"]
     if not (_is_number(rate) and 0 < rate < math.inf):
-        raise ValueError(f"learning_rate must be a positive number, got {rate!r}")
+        raise ValueError(f"learning_rate must be 'auto' or a positive number, got {rate!r}")
     pair = hasattr(validation, "__len__") and len(validation) == 2
     if not pair and not (_is_number(validation) and 0 <= validation < 1):
         raise ValueError(
-            "validation must be a share of the series from 0 up to 1, or a pair of lists of row numbers, for training "
-            f"and for validation, got {validation!r}"
+            "validation must be 'auto', a share of the series from 0 up to 1, or a pair of lists of row numbers, for "
+            f"training and for validation, got {validation!r}"
         )
-    scales = None if isinstance(theta, str) and theta == "auto" else np.atleast_1d(theta)
-    if scales is not None and not (scales.dtype.kind in "fiu" and scales.ndim == 1 and (scales > 0).all()):
-        raise ValueError(f"theta must be 'auto', a positive number or one for each channel of a path, got {theta!r}")
-    return {
-        "batch_size": at_least("batch_size", given["batch_size"], 1),
+    if theta is not None:
+        scales = np.atleast_1d(theta)
+        if not (scales.dtype.kind in "fiu" and scales.ndim == 1 and (scales > 0).all()):
+            raise ValueError(
+                f"theta must be 'auto', a positive number or one for each channel of a path, got {theta!r}"
+            )
+        given["theta"] = torch.from_numpy(scales.astype(float))
+    return given | {
+        "batch_size": at_least("batch_size", estimator.batch_size, 1, PAPER_DEFAULTS["batch_size"]),
+        "evaluate_every": at_least("evaluate_every", estimator.evaluate_every, 1, PAPER_DEFAULTS["evaluate_every"]),
         "learning_rate": float(rate),
-        "evaluate_every": at_least("evaluate_every", given["evaluate_every"], 1, 0),
         "validation": tuple(validation) if pair else float(validation),
-        "theta": None if scales is None else torch.from_numpy(scales.astype(float)),
     }
 
 

@@ -69,16 +69,16 @@ class SigGPClassifier(SeriesClassifier, BaseClassifier):
         What a series of each class counts: the same for all classes together, or a weight by label.
     max_iter : int or "auto"
         Iterations of each of the three phases of method="paper"; "auto" is 5000.
-    batch_size : int
-        Series of a minibatch of method="paper".
-    learning_rate : float
-        The rate of Nadam, with method="paper".
+    batch_size : int or "auto"
+        Series of a minibatch of method="paper"; "auto" is 50.
+    learning_rate : float or "auto"
+        The rate of Nadam, with method="paper"; "auto" is 0.001.
     evaluate_every : int or "auto"
         With method="paper", the iterations between two looks at the validation part, of which the best state is kept;
         "auto" is a twentieth of `max_iter`.
-    validation : float or pair of lists of int
+    validation : float, pair of lists of int or "auto"
         With method="paper", the share of the series that judges the hyperparameters, or the numbers of the series for
-        training and for validation. With groups, the share is of whole groups.
+        training and for validation; "auto" is 0.2. With groups, the share is of whole groups.
     theta : float, list of float or "auto"
         With method="paper", the scales of the channels of the path, time first, that training starts from. "auto" are
         those of the paper's experiments, about 1 / sqrt(2 d) of d channels; a warning is logged if they are lowered
