@@ -445,3 +445,17 @@ def test_compare_keeps_groups_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert results["groups"]["groups"] == 10 and results["series"]["groups"] is None
     shown = run("compare", tmp_path / "walks.npz", "--groups", "person", "--methods", "constant").stdout
     assert "of other groups (10 in all)" in " ".join(shown.split())
+
+
+def test_windows_of_recordings_are_announced_or_refused(tmp_path: Path):
+    recordings = np.random.default_rng(0).normal(size=(12, 1, 60)).cumsum(axis=2)
+    recordings[::2] += 5
+    windows = np.concatenate([recordings[:, :, start : start + 20] for start in range(0, 41, 10)])
+    table = tmp_path / "windows.npz"
+    np.savez(table, X=windows, y=np.tile(["high", "low"], 30))
+    made = succeed("fit", table, "--output", tmp_path / "model", *FAST)
+    assert "60 of 60 training series are related (60 overlapping in time), in 12 families" in made.stderr
+    assert "--groups is better" in made.stderr and loaded(tmp_path / "model").n_groups_ == 12
+    silent = succeed("fit", table, "--output", tmp_path / "other", *FAST, "--related", "ignore")
+    assert "related" not in silent.stderr and loaded(tmp_path / "other").n_groups_ is None
+    refuse(1, "60 overlapping in time", "fit", table, "--output", tmp_path / "none", *FAST, "--related", "error")

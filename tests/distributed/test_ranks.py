@@ -117,6 +117,12 @@ def test_other_likelihoods_and_covariances_agree_too(folder: Path, count: int):
         assert_same_estimators(facts["estimated"], wanted["estimated"])
 
 
+def test_relatives_on_other_ranks_are_found(three: list[dict[str, Any]]):
+    alone = rank_jobs.relatives(ALONE)
+    assert [facts["relatives"] for facts in three] == [alone] * 3
+    assert [len(set(family)) for _, family, _ in alone] == [13] * 3
+
+
 def test_what_ranks_send_each_other_and_say_where_one_fails(three: list[dict[str, Any]]):
     first, second, third = (facts["failing"] for facts in three)
     assert third[0].startswith("ValueError: x is not finite (nan) in series 7")

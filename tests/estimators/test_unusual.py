@@ -1,5 +1,6 @@
 """Series that are unusual but legal: constant, short, equal to each other, huge, tiny."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,10 @@ LEGAL = {
 )
 def test_legal_series_work(kind: str, name: str, settings: dict[str, Any]):
     series = LEGAL[name]
-    actual = outputs(estimator(kind, **settings).fit(series, Y), series)
+    pairs = pytest.warns(UserWarning, match="16 equal") if name == "series in pairs" else nullcontext()
+    with pairs:
+        fitted = estimator(kind, **settings).fit(series, Y)
+    actual = outputs(fitted, series)
     assert np.isfinite(actual).all()
     if kind == "classifier" and name in ("the same constant", "zeros", "equal series", "series in pairs"):
         assert actual == pytest.approx(np.full((16, 2), 0.5), abs=0.05)  # nothing tells the classes apart

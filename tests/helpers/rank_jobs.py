@@ -25,7 +25,8 @@ from siggpde.distributed.shard import Shard, all_labels
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Likelihood, Softmax, StudentT
 from siggpde.gp.training import Schedule
 from siggpde.io import SeriesData
-from siggpde.series import SeriesBatch
+from siggpde.series import Preparation, SeriesBatch
+from siggpde.series.related import find_related
 from siggpde.training import Exact, NaturalGradients, PaperSchedule, fit
 
 N = 61
@@ -119,6 +120,21 @@ def estimated(ranks: Ranks, *kinds: tuple[str, str]) -> dict[str, Any]:
     return results
 
 
+def relatives(ranks: Ranks) -> list[Any]:
+    """What is said of copies, noisy copies and windows, whose relatives are on other ranks."""
+    walks = np.random.default_rng(0).normal(size=(13, 2, 60)).cumsum(axis=2)
+    windows = [walks[:, :, start : start + 30] for start in range(0, 31, 10)]
+    noisy = [walks + 1e-4 * np.random.default_rng(seed).normal(size=walks.shape) for seed in range(3)]
+    found = []
+    for made in (np.concatenate([walks, walks[::-1]]), np.concatenate(noisy), np.concatenate(windows)):
+        mine = made[len(made) * ranks.rank // ranks.count : len(made) * (ranks.rank + 1) // ranks.count]
+        batch = Preparation().fit_transform(mine, ranks=ranks)
+        related = find_related(mine, batch, None, Shard(ranks, len(mine)))
+        pairs = sorted((*sorted(pair[:2]), abs(pair[2])) for pair in related.pairs.tolist())
+        found.append([str(related), related.family.tolist(), [list(pair) for pair in pairs]])
+    return found
+
+
 def failing(ranks: Ranks) -> list[str]:
     """What is said on this rank when one of them cannot go on, or has other settings."""
     x, y = data("numbers")
@@ -167,6 +183,7 @@ def everything(ranks: Ranks, folder: Path) -> dict[str, Any]:
     results: dict[str, Any] = {"tools": tools(ranks), "failing": failing(ranks)}
     results["fits"] = {name: run_fit(ranks) for name, run_fit in FITS.items()}
     results["estimated"] = estimated(ranks)
+    results["relatives"] = relatives(ranks)
     results["pair"] = {}
     if ranks.rank < 2:
         two = Ranks(pair)

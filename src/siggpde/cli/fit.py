@@ -109,6 +109,12 @@ def fit(
             name="--keep-series/--no-keep-series",
         ),
     ] = True,
+    related: Annotated[
+        Literal["group", "ignore", "error"],
+        _model(
+            "Related series, such as overlapping windows: leave out each family as a group, or none, or refuse them."
+        ),
+    ] = "group",
     cache_dir: Annotated[
         Path | None, _run("--method paper: keep signatures there for later fits of the same series.", "FOLDER")
     ] = None,
@@ -157,6 +163,7 @@ def fit(
         "n_jobs": jobs,
         "cache_dir": cache_dir,
         "keep_series": keep_series,
+        "related": related,
     }
     if scale == "series" and method != "paper":
         raise WrongCall("--scale series is for --method paper; leave it out")

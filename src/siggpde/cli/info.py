@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MAX_NAMES = 20
 _UNSET: tuple[Any, ...] = (None, "auto", False)
-_DEFAULTS: dict[str, tuple[Any, ...]] = {"keep_series": (True,)}
+_DEFAULTS: dict[str, tuple[Any, ...]] = {"keep_series": (True,), "related": ("group",)}
 _NOT_SETTINGS = ("channel_names", "verbose", "checkpoint", "resume")
 
 

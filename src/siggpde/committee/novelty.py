@@ -358,10 +358,10 @@ def warn_of_novelty(novelty: Novelty, scores: Scores, channels: Sequence[str], f
     unlike = SeriesNovelty.of(novelty, scores, channels, facts).unlike
     first = next(number for number, reason in enumerate(unlike) if reason is not None)
     reasons = Counter(reason for reason in unlike if reason is not None)
-    warnings.warn(unlike_line(len(unlike), first, reasons), NoveltyWarning, stacklevel=_callers_level())
+    warnings.warn(unlike_line(len(unlike), first, reasons), NoveltyWarning, stacklevel=callers_level())
 
 
-def _callers_level() -> int:
+def callers_level() -> int:
     """Returns the `stacklevel` with which a warning of the calling function names the first line outside of siggpde."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("siggpde."):

@@ -31,6 +31,7 @@ from siggpde.estimators.settings import (
     threads,
     usable_device,
 )
+from siggpde.estimators.targets import grouped_by_family
 from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.series.batch import fingerprint, pad_to_longest
 from siggpde.views.facts import Fact
@@ -101,6 +102,7 @@ class SeriesEstimator:
         resume: bool = False,
         cache_dir: str | os.PathLike[str] | None = None,
         keep_series: bool = True,
+        related: str = "group",
     ) -> None:
         self.method = method
         self.likelihood = likelihood
@@ -129,6 +131,7 @@ class SeriesEstimator:
         self.resume = resume
         self.cache_dir = cache_dir
         self.keep_series = keep_series
+        self.related = related
         super().__init__()
 
     def _train(
@@ -170,6 +173,12 @@ class SeriesEstimator:
             counts = batch.counts()
             minus_shortest, longest = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
             attributes["length_range_"] = (-minus_shortest, longest)
+            grouped = settings.related == "group" and info.groups is None and self.method == "views"
+            if grouped or settings.related == "error":
+                from siggpde.series.related import find_related  # noqa: PLC0415 - predictions need none
+
+                related = find_related(series_of(X), batch, preparation.time_channel, shard)
+                info = grouped_by_family(info, related, y, classes, settings.related, shard.ranks)
             attributes["fingerprint_"] = fingerprint(shard, batch, y, _NO_SETTINGS)
             if self.method == "paper":
                 from siggpde.estimators.paper_method import fit_by_the_paper as fit  # noqa: PLC0415 - few need it

@@ -68,6 +68,7 @@ class SeriesClassifier(SeriesEstimator):
         resume: bool = False,
         cache_dir: str | os.PathLike[str] | None = None,
         keep_series: bool = True,
+        related: str = "group",
     ) -> None:
         super().__init__(
             method=method,
@@ -97,6 +98,7 @@ class SeriesClassifier(SeriesEstimator):
             resume=resume,
             cache_dir=cache_dir,
             keep_series=keep_series,
+            related=related,
         )
         self.class_weight = class_weight
 

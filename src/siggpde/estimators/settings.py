@@ -32,6 +32,7 @@ _UNNAMED = re.compile(r"channel \d+|time")  # what channels without names are ca
 NEED_SERIES = ("kernel", "lifted")
 """The kinds of views that have no finite features, and need the landmark series to predict."""
 METHODS = ("views", "paper")
+RELATED = ("group", "ignore", "error")
 DEFAULT_FEATURES = {"views": 2000, "paper": 500}
 DEFAULT_ITERATIONS = 5000
 PAPER_DEFAULTS: dict[str, Any] = {
@@ -212,6 +213,7 @@ class FitSettings:
     validation: Validation = 0.2
     theta: Tensor | None = None
     facts: tuple[Fact, ...] = ()
+    related: str = "group"
 
 
 def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float, ...] | None) -> FitSettings:
@@ -234,6 +236,8 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
     if limit is not None and not (_is_number(limit) and limit > 0):
         raise ValueError(f"time_limit must be a positive number of seconds or None, got {limit!r}")
+    if not isinstance(estimator.related, str) or estimator.related not in RELATED:
+        raise ValueError(f"related must be one of {', '.join(map(repr, RELATED))}, got {estimator.related!r}")
     if method == "paper":
         _check_paper_settings(likelihood, members)
     elif not LikelihoodName(likelihood).closed_form:
@@ -258,6 +262,7 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
         views=chosen_views(estimator.views, keep_series),
         keep_series=keep_series,
         **_paper_training(estimator),
+        related=estimator.related,
     )
 
 

@@ -105,6 +105,10 @@ class SigGPClassifier(SeriesClassifier, BaseClassifier):
     keep_series : bool
         Whether the fitted model may contain training series, the landmarks. False leaves out the views "kernel" and
         "lifted", and variances may be a little larger. Models of method="paper" never contain series.
+    related : {"group", "ignore", "error"}
+        What `fit` without `groups` does with series that are equal, nearly equal or overlapping in time, if these are
+        at least half of all: "group" leaves out each family of them as one group, and warns (with method="views"). With
+        "error" any of them, and with `groups` those of different groups, are refused.
 
     Attributes
     ----------
@@ -180,6 +184,7 @@ class SigGPRegressor(SeriesRegressor, BaseRegressor):
     members, n_features, transforms, time_channel, mask, max_points, spectrogram, channel_names, max_iter : optional
     batch_size, learning_rate, evaluate_every, validation, theta : optional
     time_limit, random_state, n_jobs, verbose, device, dtype, checkpoint, resume, cache_dir, keep_series : optional
+    related : optional
         The parameters from `members` on are those of `SigGPClassifier`.
 
     Attributes

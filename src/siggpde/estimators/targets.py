@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from collections.abc import Mapping
@@ -12,7 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from siggpde.committee.novelty import callers_level
+from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard, all_labels
+from siggpde.series.related import Related
+
+log = logging.getLogger(__name__)
 
 _LARGEST = 1e150
 _MOST_TIMES = 1e20  # between weights
@@ -193,6 +199,31 @@ def check_sample_info(groups: Any, sample_weight: Any, shard: Shard) -> SampleIn
         weights = shard.ranks.all_gather_rows(local_weights)
         weights = weights / weights.mean()
     return SampleInfo(numbers, weights)
+
+
+def grouped_by_family(
+    info: SampleInfo, related: Related, y: Tensor, classes: int | None, setting: str, ranks: Ranks
+) -> SampleInfo:
+    """Returns the same with families of related series as groups, where most series have relatives, and warns of them.
+    With the setting "error" a ValueError names any that are related, or of different groups where these are given."""
+    if setting == "error":
+        family = related.family if info.groups is None else related.crossing(info.groups)
+        if int(family.bincount().max()) > 1:
+            one, other = (family == family.mode().values).nonzero()[:2, 0].tolist()
+            across = "" if info.groups is None else ", some of them of different groups"
+            ranks.refuse(f"{related}{across}, such as series {one} and {other}: give groups=, or leave copies out")
+        return info
+    if not related.usual:
+        if related.count:
+            log.info("%s: too few to matter, they stay as they are", related)
+        return info
+    groups = related.groups(y, classes)
+    possible = int(groups.bincount().max()) > 1
+    if ranks.leads:
+        what = "each family is left out as a group" if possible else "too much of the data to be left out as groups"
+        better = "groups= is better where you know what belongs together"
+        warnings.warn(f"{related}: {what}; {better}", UserWarning, stacklevel=callers_level())
+    return SampleInfo(groups, info.weights) if possible else info
 
 
 def warn_of_confined_classes(classes: np.ndarray, labels: Tensor, groups: Tensor) -> None:
