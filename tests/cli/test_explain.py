@@ -1,6 +1,9 @@
 """`siggpde explain` on models that were fitted by the command line."""
 
+import base64
 import json
+import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,8 @@ import polars as pl
 import pytest
 
 from helpers.cli_data import FAST, LONG, figures, loaded, long_table, refuse, run, succeed, write
+from helpers.dated_stays import AS_WORDS, dated_stays
+from siggpde import load
 from siggpde.plots import plot_explanation
 
 
@@ -83,6 +88,53 @@ def test_pictures_of_predictions_and_of_series(models: Path, tmp_path: Path, mon
         assert (changed is None) == (not more)
         assert [ax.get_title(loc="left") for ax in axes] == ["x", "y"]
     assert len(seen) == 3 and len({shape for shape, _, _ in seen}) == 1
+
+
+@pytest.fixture(scope="module")
+def stays(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with dated stays, own.csv and shared.csv, and a model of each."""
+    folder = tmp_path_factory.mktemp("stays")
+    for name in ("own", "shared"):
+        table = write(dated_stays(own_starts=name == "own"), folder / f"{name}.csv")
+        succeed("fit", table, "--output", folder / name, *AS_WORDS, *FAST[:-2])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "when"),
+    [
+        ("own", [], r"\d .*to .* after the start"),
+        ("own", ["--time-as", "dates"], r"2025-\d\d-\d\d \d\d:\d\d to (2025-\d\d-\d\d )?\d\d:\d\d"),
+        ("shared", [], r"2025-04-0\d \d\d:\d\d to (2025-04-0\d )?\d\d:\d\d"),
+        ("shared", ["--time-as", "elapsed"], r"\d .*to .* after the start"),
+    ],
+)
+def test_dates_stay_dates(stays: Path, tmp_path: Path, model: str, more: list[str], when: str):
+    """Nothing of what is printed, drawn or written has the seconds since 1970 in which models see time."""
+    arguments = (stays / model, stays / f"{model}.csv", "--number", "3", *more)
+    values = figures("explain", *arguments, "--counterfactual")
+    shown = run("explain", *arguments, "--counterfactual").stdout
+    stretch = next(part for part in values["segments"]["main"] if part["start"] < part["end"])
+    assert re.search(when, stretch["when"]) and datetime.fromisoformat(stretch["start"]).year == 2025
+    assert datetime.fromisoformat(values["counterfactual"]["start"]) and re.search(when, values["sentence"])
+    assert not re.search(r"(?<![\d.])174\d{7}\b|e\+09", shown + json.dumps(values) + run("info", stays / model).stdout)
+    page = tmp_path / "page.html"
+    succeed("report", stays / model, stays / f"{model}.csv", "--output", page, "--explained", "1", *more)
+    html = page.read_text()
+    text = html + "".join(base64.b64decode(one).decode() for one in re.findall(r"base64,([^\"]+)", html))
+    assert not re.search(r"(?<![\d.])174\d{7}\b|1\.7\d*e\+?9", text) and re.search(when, text)
+    assert ("time after the start (h)" in text) == ("after the start" in when)
+
+
+def test_a_model_that_knows_numbers_only_tells_the_dates_of_the_data(stays: Path, tmp_path: Path):
+    old = load(stays / "own")
+    old.reading_ = {key: value for key, value in old.reading_.items() if key != "time_format"}
+    old.save(tmp_path / "old")
+    values = figures("explain", tmp_path / "old", stays / "own.csv", "--number", "3")
+    assert "after the start" in values["segments"]["main"][0]["when"]
+    old.reading_["time_format"] = {"unit": "years"}
+    old.save(tmp_path / "wrong")
+    refuse(1, "a time format has unit, dates", "explain", tmp_path / "wrong", stays / "own.csv")
 
 
 def test_models_without_series(models: Path, tmp_path: Path):

@@ -1,5 +1,6 @@
 """Series and labels of every kind go in, and what comes out obeys the laws of probability."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, estimator, outputs, random_walks, regressor, rising
+from siggpde import load
 from siggpde.estimators.targets import as_classes
-from siggpde.io import SeriesData
+from siggpde.io import SeriesData, TimeFormat
 from siggpde.series import PathOptions, Spectrogram
 
 KINDS = ("classifier", "regressor")
@@ -250,3 +252,26 @@ def test_series_data_are_taken_whole(kind: str):
             whole.predict(wrong)
     with pytest.raises(ValueError, match="y"):
         estimator(kind).fit(SeriesData(X))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_time_stamps_are_is_remembered_and_saved(kind: str, tmp_path: Path):
+    """Explanations, importances and counterfactuals of a model of dates tell dates, those of numbers as before."""
+    hours = 1743926400 + 3600.0 * np.arange(X.shape[2]) + np.zeros((20, 1, 1))
+    clock = TimeFormat("s", dates=True, zone="+02:00")
+    data = SeriesData(np.concatenate([hours, X], axis=1), y=Y, time_channel=0, time_format=clock)
+    model = estimator(kind).fit(data)
+    model.save(tmp_path / "model")
+    for one in (model, load(tmp_path / "model")):
+        (why,) = one.explain(data[:1], segments=3)
+        assert why.segments.main[0].when.startswith("2025-04-06 1") and "2025-04-06 1" in str(why)
+        assert why.to_dict()["segments"]["starts"][0] == "2025-04-06T10:00:00+02:00"
+        assert one.importance(data, regions=2).regions[0].name.startswith("2025-04-06 10:00 to")
+        (why,) = one.explain(data[:1], segments=3, time_as="elapsed")
+        assert "after the start" in str(why) and why.to_dict()["segments"]["starts"][0] == "2025-04-06T10:00:00+02:00"
+        targets = [float(one.predict(data[:1])[0]) + 0.5] if kind == "regressor" else []
+        change = one.counterfactual(data.X[0], *targets, time_as="dates")
+        assert "2025-04-06" in str(change) and change.to_dict()["original"][0][0] == "2025-04-06T10:00:00+02:00"
+    model.set_params(time_channel=0).fit(np.concatenate([hours - hours[0, 0, 0], X], axis=1), Y)
+    assert not hasattr(model, "reading_") and model.explain(data[:1], segments=3)[0].segments.starts[0] > 1e9
+    assert_refused("which the model has not", estimator(kind).fit(X, Y).explain, X[:1], time_as="dates")

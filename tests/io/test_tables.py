@@ -122,9 +122,36 @@ def test_times(tmp_path: Path, times: list, seconds: list, form: str):
 def test_times_with_zones_of_pandas_and_polars():
     stamps = pd.date_range("2020-07-01", periods=3, freq="h", tz="Europe/Berlin")
     frame = pd.DataFrame({"s": 1, "t": stamps, "v": 0.0})
-    for one in (frame, pl.DataFrame({"s": [1] * 3, "t": list(stamps), "v": [0.0] * 3})):
-        x = from_frame(one, series="s", time="t").X[0]
+    offset = frame.assign(t=stamps.tz_convert("UTC+02:00"))
+    for one in (frame, offset, pl.DataFrame({"s": [1] * 3, "t": list(stamps), "v": [0.0] * 3})):
+        data = from_frame(one, series="s", time="t")
+        x = data.X[0]
         np.testing.assert_array_equal(x[0], np.datetime64("2020-06-30T22:00").astype(int) * 60 + 3600 * np.arange(3))
+        assert data.time_format is not None and data.time_format.when(*x[0, 1:]) == "2020-07-01 01:00 to 02:00"
+
+
+@pytest.mark.parametrize("form", ["polars", "pandas", "csv", "parquet", "npz", "write csv", "write parquet"])
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        (["2025-04-06 14:30", "2025-04-06 17:40"], "2025-04-06 14:30 to 17:40"),
+        (["2025-04-06T14:30:00+02:00", "2025-04-06T17:40:00+02:00"], "2025-04-06 14:30 to 17:40"),
+        ([date(2025, 4, 6), date(2025, 4, 9)], "2025-04-06 to 2025-04-09"),
+        ([1743949800, 1743961200], "2025-04-06 14:30 to 17:40"),
+        ([2.5, 4.25], "2 h 30 min to 4 h 15 min"),
+    ],
+)
+def test_what_times_are_is_known_whatever_the_form(tmp_path: Path, form: str, times: list, words: str):
+    columns = {"s": [1, 1], "t (h)": times, "v": [1.0, 2.0]}
+    options = {"series": "s", "time": "t (h)"}
+    if form in FORMS:
+        data = load(table(form, columns, tmp_path), **options)
+    else:
+        suffix = form.removeprefix("write ")
+        write(tmp_path / f"again.{suffix}", from_frame(pl.DataFrame(columns), **options))
+        data = read(tmp_path / f"again.{suffix}", **({} if form == "npz" else options | {"series": "series"}))
+    assert data.time_format is not None
+    assert data.time_format.when(*data.X[0][0]) == words
 
 
 @pytest.mark.parametrize(

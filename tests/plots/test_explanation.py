@@ -1,5 +1,6 @@
 """A series and its explanation, drawn: the right colours at the right places, with the counterfactual."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,9 @@ from matplotlib.colors import to_rgb
 
 from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, random_walks, regressor
+from siggpde.io import TimeFormat
 from siggpde.plots import plot_explanation, plot_series
-from siggpde.plots.style import AGAINST, FOR
+from siggpde.plots.style import AGAINST, FOR, PALE
 from siggpde.series import SeriesBatch, Spectrogram
 
 POINTS = np.linspace(0, 6, 61)
@@ -94,7 +96,7 @@ def test_given_axes_come_back_and_gaps_stay_gaps(pyplot, drawn):
     [
         ({"values": VALUES[0]}, r"values must have shape \(n, n\)"),
         ({"values": [[1.0, np.inf]]}, r"values\[0, 1\] is inf"),
-        ({"values": np.full((3, 61), np.nan)}, "all values of channel 0 are missing"),
+        ({"values": np.full((3, 61), np.nan)}, "all values of all channels are missing"),
         ({"contributions": PARTS[:2]}, r"contributions must have shape \(3, 3\).*got \(2, 3\)"),
         ({"std": -PARTS}, "std has negative numbers"),
         ({"edges": [0.0, 2.0, 1.0, 6.0]}, "edges must be ascending, but entry 2 is 1 after 2"),
@@ -181,6 +183,57 @@ def test_time_stamps_masks_and_padding(pyplot):
     assert axes[0].lines[0].get_xdata() == pytest.approx(times) and axes[-1].get_xlabel() == "time"
     assert_refused(r"explanation is of 4 channels .* but x has 3", plot_explanation, why, padded)
     assert_refused(r"from 0 to 1, but x goes from 0 to 0\.1", plot_explanation, why, padded[:, :5], time_channel=1)
+
+
+def test_readings_are_points_and_lines_are_thin_where_values_are_missing(pyplot, drawn):
+    """Isolated readings are seen, in the colour of their segment; a channel without any is said to have none."""
+    values = np.full((3, 12), np.nan)
+    values[0, [0, 1, 6, 11]] = [1.0, 2.0, 0.5, 1.5]
+    values[1] = np.arange(12)
+    parts = np.array([[1.0, -1.0], [0.5, 0.5], [0.0, 0.0]])
+    axes = plot_series(values, parts, [0.0, 5.5, 11.0])
+    points = axes[0].collections[-1]
+    assert points.get_offsets().tolist() == [[0, 1.0], [1, 2.0], [6, 0.5], [11, 1.5]]
+    assert points.get_facecolor()[[1, 2], :3] == pytest.approx(np.array([to_rgb(FOR), to_rgb(AGAINST)]), abs=0.01)
+    thin = axes[0].collections[0]
+    assert thin.get_linewidths()[0] < 1 < axes[0].lines[1].get_linewidth()
+    assert [np.isfinite(line).all() for line in thin.get_segments()] == [True, True]
+    assert np.isfinite(axes[0].lines[1].get_ydata()).sum() == 2  # only from reading to reading
+    assert len(axes[1].collections[-1].get_offsets()) == 12
+    assert axes[2].texts[0].get_text() == "no readings" and not axes[2].lines
+    dense = plot_series(np.where(np.arange(500) == 250, np.nan, 1.0)[None], [[1.0]], [0.0, 499.0])
+    assert dense[0].collections[-1].get_offsets()[:, 0].tolist() == [0, 249, 251, 499]
+    drawn(axes[0])
+
+
+@pytest.mark.parametrize(
+    ("clock", "label", "ticks"),
+    [
+        (TimeFormat("s", dates=True, start=1743942600), "time", r"\d\d:00|Apr-0\d"),
+        (TimeFormat("s", dates=True, zone="+02:00", start=1743942600), "time (UTC+02:00)", r"\d\d:00|Apr-0\d"),
+        (TimeFormat("s", dates=True, elapsed=True, start=1743942600), "time after the start (h)", r"−?\d+"),
+        (TimeFormat("s"), "time (h)", r"484\d{3}"),
+        (None, "time (s)", r"17\d{8}"),
+    ],
+)
+def test_axes_of_time_stamps(pyplot, drawn, clock, label, ticks):
+    times = 1743942600 + 3600 * np.linspace(0, 30, 61)
+    axes = plot_series(VALUES, PARTS, times[[0, 20, 40, 60]], times=times, time_unit="s", time_format=clock)
+    drawn(axes[0])
+    last = axes[-1].xaxis
+    shown = [text.get_text() for text in last.get_ticklabels() if text.get_text()]
+    assert axes[-1].get_xlabel() == label and len(shown) >= 2
+    assert all(re.fullmatch(ticks, text) for text in shown) and "e" not in last.get_offset_text().get_text()
+    if clock is not None and clock.elapsed:
+        assert axes[0].lines[0].get_xdata()[[0, -1]].tolist() == [0.0, 30.0]
+
+
+@pytest.mark.parametrize("background", [1.0, 0.12])
+def test_what_is_uncertain_is_visible_on_pages_of_both_colours(background):
+    """Dark pages invert pictures, v to 0.9 - 0.8 v; the contrast of WCAG is 3 for what has to be read, 1 for none."""
+    level = to_rgb(PALE)[0] if background == 1.0 else 0.9 - 0.8 * to_rgb(PALE)[0]
+    luminance = [((one + 0.055) / 1.055) ** 2.4 + 0.05 for one in (level, background)]
+    assert max(luminance) / min(luminance) > 2.3
 
 
 def test_the_std_of_the_posterior_comes_first_and_none_is_drawn_too(explained, pyplot, fitted):

@@ -189,6 +189,8 @@ def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str
     """The options that a model keeps, so that files of the same layout are read in the same way; channels of a long
     table are kept by name, because another file may have them in another order."""
     options = {key: value for key, value in read_options.given().items() if key != "part"}
+    if data.time_format is not None:
+        options["time_format"] = data.time_format._asdict()
     if read_options.series is not None:
         options["channels"] = list(data.channel_names[0 if data.time_channel is None else 1 :])
     if data.columns:
@@ -355,6 +357,9 @@ def series_for(estimator: Predictor, call: ModelCall, *, labels: bool, **more: A
     remembered = getattr(estimator, "reading_", {})
     series = read_series(call.data, call.read_options, "test", remembered, labels=labels, **more)
     check_layout(estimator, call.data, series)
+    if series.time_format is not None and "time_format" not in remembered:  # a model that knows numbers only
+        reading: dict[str, Any] = {**remembered, "time_format": series.time_format._asdict()}
+        vars(estimator)["reading_"] = reading
     return series
 
 

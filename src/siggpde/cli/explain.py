@@ -58,6 +58,7 @@ def explain(
         Path | None, options.option("Draw the importance, or with --number the series.", "FILE.png")
     ] = None,
     *,
+    time_as: options.TimesAs = "auto",
     call: options.CallOfModel,
 ) -> None:
     """Show the importance of channels, time regions, scales of windows, words and views, overall and for each class.
@@ -90,19 +91,19 @@ def explain(
     series = series_for(estimator, call, labels=False)
     values: dict[str, Any] = {"data": series.name, "model": str(call.model)}
     if number is None:
-        importances = estimator.importance(series, top)
+        importances = estimator.importance(series, top, time_as=time_as)
         values |= importances.to_dict()
         if plot is not None:
             write_bytes(plot, _picture(importances))
     else:
-        explanation = _explain_one(estimator, series, top, number)
+        explanation = _explain_one(estimator, series, top, number, time_as)
         values |= replace(explanation, series=number).to_dict()
         if series.ids is not None:
             values["id"] = series.ids.tolist()[number]
         x, change = series.X[number], None
         if counterfactual:
             donors = _donors(estimator, series, number, values)
-            change = estimator.counterfactual(series[number : number + 1], donors=donors)
+            change = estimator.counterfactual(series[number : number + 1], donors=donors, time_as=time_as)
             values["counterfactual"] = change.to_dict() | {"sentence": str(change)}
         if plot is not None:
             write_bytes(plot, _picture_of_one(estimator, explanation, x, change))
@@ -174,12 +175,13 @@ def _donors(estimator: Predictor, data: SeriesData, number: int, values: dict[st
     return donors
 
 
-def _explain_one(estimator: Predictor, data: SeriesData, top: int, number: int) -> SeriesExplanation:
+def _explain_one(estimator: Predictor, data: SeriesData, top: int, number: int, time_as: Any) -> SeriesExplanation:
     """Returns the explanation of one series, compared with others of DATA."""
     if number >= len(data):
         raise WrongCall(f"--number {number} is beyond the last series, {len(data) - 1} (they are counted from 0)")
     others = [index for index in range(0, len(data), max(1, len(data) // _BACKGROUND)) if index != number][:_BACKGROUND]
-    (explanation,) = estimator.explain(data[number : number + 1], top, data[others] if others else None)
+    background = data[others] if others else None
+    (explanation,) = estimator.explain(data[number : number + 1], top, background, time_as=time_as)
     return explanation
 
 
@@ -222,13 +224,11 @@ def _tables_of_one(values: dict[str, Any]) -> list[Table]:
 
 
 def _table_of_stretches(stretches: list[dict[str, Any]]) -> Table:
-    from siggpde.explain.text import when
-
     rows = [
         (
             part["channel"],
             part["does"],
-            when(part["start"], part["end"]),
+            part["when"],
             _signed(part["value"]),
             f"± {part['std']:.2g}",
             f"{part['error']:.2g}",

@@ -269,7 +269,7 @@ def _fit(
                 estimator.fit(series, y, ranks=ranks)
             # Settings of this run, not of the model.
             estimator.set_params(checkpoint=None, resume=False, verbose=0, n_jobs=settings["n_jobs"])
-            estimator.reading_ = options_to_remember(series, read_options)  # pyright: ignore[reportAttributeAccessIssue]
+            estimator.reading_ = options_to_remember(series, read_options)
             with ranks.together():
                 if ranks.leads:
                     estimator.save(output, force=force)
@@ -281,7 +281,7 @@ def _fit(
         from siggpde.cli.report import write_page
 
         if has_test_part(data, read_options):
-            series = read_series(data, read_options, "test", estimator.reading_)  # pyright: ignore[reportAttributeAccessIssue]
+            series = read_series(data, read_options, "test", estimator.reading_)
         write_page(estimator, series, report, options.ModelCall(output, data, read_options))
     return {"data": series.name, **estimator_summary(estimator), "output": os.fspath(output)}
 

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from siggpde.cli import options
 from siggpde.cli.console import column_table, number, one_line_errors, percent, print_result, summary_table
+from siggpde.utils.times import TimeFormat
 
 if TYPE_CHECKING:
     from siggpde.estimators.loading import Estimator
@@ -110,7 +111,10 @@ def _members(facts: ModelFacts) -> list[dict[str, Any]]:
 def _model_tables(summary: dict[str, Any], title: str) -> list[Table]:
     rows = model_rows(summary)
     if summary["reading"]:
-        rows.append(("read with", " ".join(options.as_arguments(summary["reading"]))))
+        reading = {key: value for key, value in summary["reading"].items() if key != "time_format"}
+        rows += [("read with", " ".join(options.as_arguments(reading)))] * bool(reading)
+        if "time_format" in summary["reading"]:
+            rows.append(("time", TimeFormat.of_state(summary["reading"]["time_format"]).words))
     chosen = {key: value for key, value in summary["settings"].items() if value not in _DEFAULTS.get(key, _UNSET)}
     origin: list[tuple[str, Any]] = [("settings", ", ".join(f"{key} {value}" for key, value in chosen.items()))]
     origin.append(("seconds to fit", f"{summary['seconds']:.1f}"))

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, get_origin
 import typer
 
 from siggpde.cli.console import WrongCall, one_line_errors, set_up_logging
+from siggpde.utils.times import TimeAs
 
 Duplicates = Literal["error", "first", "last", "mean"]
 Format = Literal["ts", "arff", "npz", "npy", "csv", "parquet"]
@@ -48,6 +49,8 @@ Seed = Annotated[int, option("Two runs with the same seed give the same results.
 Device = Annotated[str, option("Where to compute: cpu, cuda, cuda:1, ...")]
 Jobs = Annotated[int | None, option("Threads; -1 is one per core. The default is that of the fit.", "N")]
 Force = Annotated[bool, option("Overwrite existing files.", name="--force")]
+_TIMES = "Tell time stamps as dates or as the time elapsed since the start of a series; auto: as the data suggest."
+TimesAs = Annotated[TimeAs, option(_TIMES, name="--time-as")]
 AsJson = Annotated[bool, option("Print JSON.", name="--json")]
 
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log more, on stderr.")]

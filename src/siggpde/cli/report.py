@@ -56,6 +56,7 @@ class PageSettings:
         int, options.option("Explain the N most uncertain, most surprising and most novel series.", "N", min=0)
     ] = 2
     seed: options.Seed = 0
+    time_as: options.TimesAs = "auto"
 
 
 _DEFAULTS = PageSettings()
@@ -116,6 +117,7 @@ def write_page(
             title=settings.title or f"{call.model.name} on {series.name}",
             explained=settings.explained,
             seed=settings.seed,
+            time_as=settings.time_as,
             force=True,  # the command has checked the file
             source=_source(call.data, series),
             commands=[
@@ -138,7 +140,7 @@ def _source(data: str, series: SeriesData) -> list[tuple[str, str]]:
 def _command(call: ModelCall, output: Path, settings: PageSettings, series: SeriesData) -> str:
     """Returns the command that writes the page again, without the options of reading that the model remembers."""
     words = ["siggpde", "report", call.model.name, Path(call.data).name, "--output", output.name]
-    changed = {name: getattr(settings, name) for name in ("title", "explained", "seed")}
+    changed = {name: getattr(settings, name) for name in ("title", "explained", "seed", "time_as")}
     changed = {name: value for name, value in changed.items() if value != getattr(_DEFAULTS, name)}
     words += ["--no-labels"] * (series.y is None)
     return shlex.join([*words, *as_arguments(call.read_options.given() | changed)])
@@ -158,7 +160,8 @@ def _fit_command(estimator: Any, model: Path) -> str:
     if changed.keys() - _SETTINGS - {"time_channel"}:
         return fit_call(estimator)
     task = "classification" if isinstance(estimator, SeriesClassifier) else "regression"
-    named = {**getattr(estimator, "reading_", {}), "task": task}
+    reading = getattr(estimator, "reading_", None) or {}
+    named = {**{key: value for key, value in reading.items() if key != "time_format"}, "task": task}
     named |= {name: value or 0 for name, value in changed.items() if name in _SETTINGS - _FLAGS.keys()}
     named |= {"seed": estimator.random_state} if estimator.random_state else {}
     flags = [flag for name, flag in _FLAGS.items() if name in changed]

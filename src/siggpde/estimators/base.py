@@ -34,6 +34,7 @@ from siggpde.estimators.settings import (
 from siggpde.estimators.targets import grouped_by_family
 from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.series.batch import fingerprint, pad_to_longest
+from siggpde.utils.times import TimeAs, TimeFormat, chosen_format
 from siggpde.views.facts import Fact
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class SeriesEstimator:
     n_channels_: int
     length_range_: tuple[int, int]
     fingerprint_: str
+    reading_: dict[str, Any]
     n_series_: int
     n_groups_: int | None
     seconds_: float
@@ -166,6 +168,8 @@ class SeriesEstimator:
                     raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
                 assert preparation.raw_channels is not None
                 attributes = channel_attributes(X, preparation.raw_channels, self.channel_names)
+            if (clock := getattr(X, "time_format", None)) is not None:
+                attributes["reading_"] = {"time_format": clock._asdict()}
             batch = replace(pad_to_longest(batch, shard.ranks), first=shard.first)
             if facts is not None:
                 known, values = learned_facts(facts, len(batch), shard.ranks)
@@ -202,7 +206,7 @@ class SeriesEstimator:
     def _set_fitted(self, attributes: Mapping[str, Any]) -> None:
         """Sets all attributes of a fit at once, so that an estimator never mixes those of two fits."""
         steps = attributes["committee_"].iterations
-        for name in ("n_features_in_", "facts_"):  # not every X has them
+        for name in ("n_features_in_", "facts_", "reading_"):  # not every X has them
             vars(self).pop(name, None)
         vars(self).update(
             {"n_iter_": steps, **attributes}, **({"is_fitted": True} if hasattr(self, "is_fitted") else {})
@@ -321,7 +325,9 @@ class SeriesEstimator:
         tags.input_tags.three_d_array = True
         return tags
 
-    def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10, facts: Any = None) -> Importances:
+    def importance(
+        self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10, facts: Any = None, time_as: TimeAs = "auto"
+    ) -> Importances:
         """Says what the predictions for the series X rest on: channels, time regions, window scales and words, for each
         class or for the number, with standard deviations and probabilities of signs.
 
@@ -336,6 +342,8 @@ class SeriesEstimator:
             Number of time regions.
         facts : table, optional
             As for `fit`.
+        time_as : {"auto", "dates", "elapsed"}
+            How time stamps are told, as for `explain`.
 
         Returns
         -------
@@ -348,10 +356,21 @@ class SeriesEstimator:
         targets = None if y is None else self._known_targets(y)
         batch = self._batch(X, None if targets is None else len(targets), facts)
         classes = getattr(self, "classes_", None)
+        options: dict[str, Any] = {"regions": regions, "time_format": self._time_format(batch, time_as)}
         with self._threads(batch):
             return global_importance(
-                self.committee_, batch, self._names(), top, classes=classes, targets=targets, regions=regions
+                self.committee_, batch, self._names(), top, classes=classes, targets=targets, **options
             )
+
+    def _time_format(self, batch: SeriesBatch, time_as: str) -> TimeFormat | None:
+        """Returns how time stamps of a batch are told, by what is known of those of `fit`; None for plain numbers."""
+        if batch.times is None:
+            if time_as != "auto":
+                raise ValueError(f"time_as={time_as!r} is for time stamps, which the model has not; leave it out")
+            return None
+        known = (getattr(self, "reading_", None) or {}).get("time_format")
+        times = batch.times[:, [0, -1]].cpu().numpy()
+        return chosen_format(None if known is None else TimeFormat.of_state(known), times[:, 0], times[:, 1], time_as)
 
     def paper_reading(self, top: int = 10) -> PaperReading:
         """Gives the weights of words as the paper reads them, of a model fitted with `method="paper"`.
@@ -382,6 +401,7 @@ class SeriesEstimator:
         random_state: Any = 0,
         facts: Any = None,
         y: Any = None,
+        time_as: TimeAs = "auto",
     ) -> list[SeriesExplanation]:
         """Says why each of the series X is predicted as it is, and when and where the evidence is.
 
@@ -406,6 +426,9 @@ class SeriesEstimator:
             As for `fit`; those of the background come with it, as a `SeriesData`.
         y : array (n_cases,), optional
             The true labels, where they are known: segments of a wrong answer are then compared with the truth, too.
+        time_as : {"auto", "dates", "elapsed"}
+            How time stamps are told: dates as dates, or as durations after the start of the series. "auto" tells
+            durations where the series of the fit have starts of their own, and dates where they share a calendar.
 
         Returns
         -------
@@ -418,15 +441,24 @@ class SeriesEstimator:
             permutations = at_least("permutations", permutations, 4)
         settings = PermutationSettings(segments, permutations, seed, uncertainty) if segments else None
         batch = self._batch(X, facts=facts)
+        clock = self._time_format(batch, time_as)
         reference = None if background is None else self._other_batch("background", background)
         with self._threads(batch):
             labels = getattr(self, "classes_", None)
             truths = None if y is None or labels is None else self._known_targets(y)
             more: dict[str, Any] = {"background": reference, "walks": settings, "group": True, "truths": truths}
-            return explain_series(self.committee_, batch, self._names(), labels, top, **more)
+            explanations = explain_series(self.committee_, batch, self._names(), labels, top, **more)
+        return [explanation.in_time(clock) for explanation in explanations]
 
     def counterfactual(
-        self, x: Any, target: Any = None, *, donors: Any = None, plausible: float = 0.05, facts: Any = None
+        self,
+        x: Any,
+        target: Any = None,
+        *,
+        donors: Any = None,
+        plausible: float = 0.05,
+        facts: Any = None,
+        time_as: TimeAs = "auto",
     ) -> Counterfactual:
         """Finds the smallest change of one stretch of a series that turns the prediction.
 
@@ -441,6 +473,8 @@ class SeriesEstimator:
             Changes are preferred whose p-value of `novelty` is above this, or above that of x if it is less.
         facts : table, optional
             Those of x, one row; they stay as they are.
+        time_as : {"auto", "dates", "elapsed"}
+            How time stamps are told, as for `explain`.
 
         Returns
         -------
@@ -450,7 +484,7 @@ class SeriesEstimator:
 
         self._check_fitted()
         (given,) = or_of_data(x, facts=facts)
-        return find_counterfactual(self, series_of(x), target, donors, plausible, given)
+        return find_counterfactual(self, series_of(x), target, donors, plausible, given, time_as)
 
     def novelty(
         self,
@@ -550,6 +584,7 @@ class SeriesEstimator:
         explained: int = 2,
         random_state: Any = None,
         force: bool = False,
+        time_as: TimeAs = "auto",
     ) -> str:
         """Writes a page about the model and the series X: one HTML file that needs nothing else.
 
@@ -579,6 +614,8 @@ class SeriesEstimator:
             Seed of what is drawn where there is too much; the page is the same for the same seed.
         force : bool
             Whether a file at `path` that is no report is replaced.
+        time_as : {"auto", "dates", "elapsed"}
+            How time stamps are told, as for `explain`.
 
         Returns
         -------
@@ -601,6 +638,7 @@ class SeriesEstimator:
             explained=explained,
             seed=seed_of(random_state),
             force=force,
+            time_as=time_as,
         )
 
     @property

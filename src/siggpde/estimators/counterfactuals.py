@@ -29,7 +29,7 @@ _CHUNK = 2**21  # numbers of the series judged at a time
 
 
 def find_counterfactual(
-    estimator: Any, x: Any, target: Any, donors: Any, plausible: float, facts: Any = None
+    estimator: Any, x: Any, target: Any, donors: Any, plausible: float, facts: Any = None, time_as: str = "auto"
 ) -> Counterfactual:
     """The smallest change of one stretch of `x` that is predicted as `target`, with values of `donors`; `facts` are
     those of x, and stay."""
@@ -43,6 +43,7 @@ def find_counterfactual(
         )
     raw = _one_series(x, preparation.raw_channels)
     one = estimator._batch(raw[None], facts=facts)
+    clock = estimator._time_format(one, time_as)
     judge = _Judge(estimator, one.facts)
     before = judge.predictions(raw[None])[0]
     if hasattr(estimator, "classes_"):
@@ -54,7 +55,12 @@ def find_counterfactual(
     usual = judge.p_values(raw[None])
     enough = plausible if usual is None else min(plausible, float(np.nextafter(usual[0], 0)))
     search = Search(canvas, goal, judge.predictions, judge.known_p_values, enough)
-    return _result(estimator, canvas, search.run().change, goal, before, judge)
+    result = _result(estimator, canvas, search.run().change, goal, before, judge)
+    if one.times is None:
+        return result
+    if clock is not None:
+        clock = clock._replace(start=float(one.times[0, 0]))
+    return replace(result, time_channel=preparation.time_channel, time_format=clock)
 
 
 class _Judge:

@@ -16,6 +16,7 @@ from siggpde.estimators.decisions import check_level
 from siggpde.estimators.settings import or_of_data
 from siggpde.estimators.targets import check_numbers, check_sample_info
 from siggpde.gp import names_for
+from siggpde.utils.times import TimeAs
 
 if TYPE_CHECKING:
     from siggpde.committee.novelty import SeriesNovelty
@@ -221,8 +222,11 @@ class SeriesRegressor(SeriesEstimator):
     def log_likelihood(self, X: Any, y: Any, *, facts: Any = None) -> np.ndarray:
         return super().log_likelihood(X, y, facts=facts) - math.log(self.target_scale_)
 
-    def importance(self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10, facts: Any = None) -> Importances:
-        return super().importance(X, top, y, regions=regions, facts=facts).in_units(self.target_scale_)
+    def importance(
+        self, X: Any, top: int = 10, y: Any = None, *, regions: int = 10, facts: Any = None, time_as: TimeAs = "auto"
+    ) -> Importances:
+        importances = super().importance(X, top, y, regions=regions, facts=facts, time_as=time_as)
+        return importances.in_units(self.target_scale_)
 
     def explain(self, X: Any, top: int = 10, background: Any = None, **settings: Any) -> list[SeriesExplanation]:
         explanations = super().explain(X, top, background, **settings)

@@ -19,6 +19,7 @@ from siggpde.explain.terms import Terms, check_inputs, checked_labels, evenly_sp
 from siggpde.explain.text import WHOLE, Letters, Vocabulary, group_name, scale_order, when
 from siggpde.series import SeriesBatch
 from siggpde.series.statistics import OF_SERIES
+from siggpde.utils.times import TimeFormat
 from siggpde.views.facts import FactsBlock
 
 _SERIES = 200  # of which words, scales and views are looked at
@@ -37,6 +38,7 @@ def global_importance(
     targets: Tensor | None = None,
     regions: int = 10,
     max_series: int = 500,
+    time_format: TimeFormat | None = None,
 ) -> Importances:
     """Returns what the predictions for a batch rest on (docs/design.md, Explanations, has the definitions).
 
@@ -59,6 +61,8 @@ def global_importance(
         How many time regions there are, at most.
     max_series
         How many series are used for single features, at most.
+    time_format
+        How regions tell time stamps.
 
     Returns
     -------
@@ -82,7 +86,7 @@ def global_importance(
         known = targets.to(terms.weights.device)
     by_channel = cut_effects(terms, batch, known, terms.names(names))
     pieces = min(regions, int(batch.counts().min()))
-    by_region = cut_effects(terms, batch, known, region_names(batch, pieces), pieces)
+    by_region = cut_effects(terms, batch, known, region_names(batch, pieces, time_format), pieces)
     block = next((block for block in committee.blocks if isinstance(block, FactsBlock)), None)
     by_fact = {} if block is None else cut_effects(terms, batch, known, [fact.name for fact in block.facts], facts=True)
     chosen = spread_over(known, count, _SERIES)
@@ -239,13 +243,14 @@ def whole_sums(terms: Terms, batch: SeriesBatch, weights: Tensor, directions: Te
     return averaged(terms, moments, directions)
 
 
-def region_names(batch: SeriesBatch, count: int) -> list[str]:
+def region_names(batch: SeriesBatch, count: int, time_format: TimeFormat | None = None) -> list[str]:
     """Returns the names of equal regions: stamps or points, if the same for all series, else shares of the length."""
     lengths = batch.counts()
     length = raw = int(lengths[0])
     alike = bool((lengths == length).all())
     if batch.times is not None:
-        alike = alike and bool((batch.times == batch.times[0]).all())
+        start = batch.times[:, :1] if time_format is not None and time_format.elapsed else 0.0
+        alike = alike and bool((batch.times - start == (batch.times - start)[0]).all())
     elif batch.statistics is not None:
         before = batch.statistics[:, -len(OF_SERIES)]
         alike = alike and bool((before == before[0]).all())
@@ -256,7 +261,8 @@ def region_names(batch: SeriesBatch, count: int) -> list[str]:
     limits = limits_of(segments_of(length, count, batch.values.device), times, raw)
     ends = list(zip(*(part.tolist() for part in limits), strict=True))
     if times is not None:
-        return [f"time {when(start, end)}" for start, end in ends]
+        clock = None if time_format is None else time_format._replace(start=float(limits[0][0]))
+        return [f"{'time ' * (clock is None)}{when(start, end, clock)}" for start, end in ends]
     return [f"points {start} to {end}" if end > start or raw > length else f"point {start}" for start, end in ends]
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from siggpde.explain.text import BESIDE, Letters, interval, moving_together, read_word, when
+from siggpde.utils.times import TimeFormat
 
 _SENTENCE_VIEWS = 5
 _SENTENCE_WORDS = 2
@@ -32,12 +33,19 @@ class _ArrayResult(_Result):
 
 
 def _plain(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns the fields of a result with lists for arrays."""
-    return {
+    """Returns the fields of a result with lists for arrays, dates for time stamps that are dates, and when it is."""
+    plain: dict[str, Any] = {
         name: value.tolist() if isinstance(value, np.ndarray) else list(value) if name == "channels" else value
         for name, value in items
         if not (name in ("against_truth", "index") and value is None)
     }
+    clock = plain.pop("time_format", None)
+    if "start" in plain:
+        plain["when"] = when(plain["start"], plain["end"], clock)
+    if clock is not None and clock.dates:
+        for name in {"start", "end", "starts", "ends", "times"} & plain.keys():
+            plain[name] = list(map(clock.iso, plain[name])) if isinstance(plain[name], list) else clock.iso(plain[name])
+    return plain
 
 
 # In other units of a number these are shifted and scaled, and differences, errors and sizes are scaled alone.
@@ -114,6 +122,8 @@ class Stretch:
     value, error, std
         The sum of the contributions, its sampling error, and its standard deviation under the posterior, None where
         that was not asked for.
+    time_format
+        How time stamps are told; None for points and numbers.
 
     Examples
     --------
@@ -128,10 +138,16 @@ class Stretch:
     value: float
     error: float
     std: float | None
+    time_format: TimeFormat | None = None
+
+    @property
+    def when(self) -> str:
+        """From when to when, in words."""
+        return when(self.start, self.end, self.time_format)
 
     def __str__(self) -> str:
         doubt = "" if self.std is None else f" ± {self.std:.2g}"
-        return f"{self.channel} {self.does}, {when(self.start, self.end)}: {self.value:+.3g}{doubt}"
+        return f"{self.channel} {self.does}, {self.when}: {self.value:+.3g}{doubt}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +184,8 @@ class SegmentContributions(_InUnits, _ArrayResult):
         The stretches that matter most to the contrast, largest first.
     against_truth
         The same for the predicted class minus the true one, where the true one is known and is neither of the two.
+    time_format
+        How time stamps are told; None for points and numbers.
     """
 
     channels: tuple[str, ...]
@@ -186,6 +204,7 @@ class SegmentContributions(_InUnits, _ArrayResult):
     timed: bool = False
     main: list[Stretch] = field(default_factory=list)
     against_truth: SegmentContributions | None = None
+    time_format: TimeFormat | None = None
 
     @property
     def sentence(self) -> str:
@@ -209,7 +228,7 @@ class SegmentContributions(_InUnits, _ArrayResult):
             text += f"{' while' if group[0].start < _end(before) else ', then'} {_read(group)}"
         start, end = stretches[0].start, _end(stretches)
         points = "" if self.timed or end == start else "points "
-        return f"{text}, {points}{when(start, end)}"
+        return f"{text}, {points}{when(start, end, self.time_format)}"
 
 
 def _end(stretches: Sequence[Stretch]) -> float:
@@ -234,6 +253,8 @@ class Neighbour(_ArrayResult):
         Its number among the series of the fit, from 0; None in models of earlier versions.
     values, times
         Its values (channels, points), gaps filled and averaged if they were long, and time stamps (points,) or None.
+    time_format
+        How these are told.
     """
 
     target: Any
@@ -241,6 +262,7 @@ class Neighbour(_ArrayResult):
     values: np.ndarray
     times: np.ndarray | None
     index: int | None = None
+    time_format: TimeFormat | None = None
 
 
 @dataclass(frozen=True)
@@ -337,6 +359,23 @@ class SeriesExplanation(_InUnits, _Result):
         """Returns plain values."""
         plain = super().to_dict() | {"sentence": self.sentence}
         return {name: value for name, value in plain.items() if name != "segments" or value is not None}
+
+    def in_time(self, time_format: TimeFormat | None) -> SeriesExplanation:
+        """Returns the explanation that tells time stamps in this format."""
+        if time_format is None or self.segments is None or not self.segments.timed:
+            return self
+        clock = time_format._replace(start=float(self.segments.starts[0]))
+        main = [replace(stretch, time_format=clock) for stretch in self.segments.main]
+        near = [
+            one if one.times is None else replace(one, time_format=clock._replace(start=float(one.times[0])))
+            for one in self.neighbours
+        ]
+        truth = self.segments.against_truth
+        if truth is not None:
+            there = [replace(stretch, time_format=clock) for stretch in truth.main]
+            truth = replace(truth, main=there, time_format=clock)
+        segments = replace(self.segments, main=main, against_truth=truth, time_format=clock)
+        return replace(self, segments=segments, neighbours=near)
 
     def in_units(self, scale: float, shift: float = 0.0) -> Self:
         """Returns the explanation of the number shift + scale * y, from this one of y."""
@@ -583,6 +622,8 @@ class Counterfactual(_ArrayResult):
         The mean over all values of \\|change\\| / standard deviation of the channel, and the share of values changed.
     valid
         Whether the changed series is predicted as the target. If not, `series` is the best of what was tried.
+    time_channel, time_format
+        Which channel of the series holds time stamps, and how they are told; None without any.
 
     Examples
     --------
@@ -609,9 +650,11 @@ class Counterfactual(_ArrayResult):
     size: float
     share: float
     valid: bool
+    time_channel: int | None = None
+    time_format: TimeFormat | None = None
 
     def __str__(self) -> str:
-        where = f"{' and '.join(self.channels)}, {when(self.start, self.end)}"
+        where = f"{' and '.join(self.channels)}, {when(self.start, self.end, self.time_format)}"
         if self.mean_after is None:
             wanted, becomes = self.target, f"{self.label} becomes {self.target}"
             change = (
@@ -634,6 +677,9 @@ class Counterfactual(_ArrayResult):
         plain = super().to_dict()
         for name in ("original", "series"):
             plain[name] = [[None if np.isnan(one) else one for one in row] for row in plain[name]]
+            if self.time_channel is not None and self.time_format is not None and self.time_format.dates:
+                times = plain[name][self.time_channel]
+                plain[name][self.time_channel] = [None if one is None else self.time_format.iso(one) for one in times]
         if self.mean_after is not None:
             plain["target"] = [end if np.isfinite(end) else None for end in self.target]
         return plain

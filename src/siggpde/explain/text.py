@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from siggpde.utils.times import TimeFormat
 from siggpde.views import PathView
 from siggpde.views.base import Block, FeatureBlock
 from siggpde.views.facts import BESIDE, FactsBlock
@@ -219,8 +220,10 @@ def read_word(letters: Sequence[str]) -> str:
     return f"{', then '.join([f'{moving[0]} moves', *moving[1:]])}{moment}"
 
 
-def when(start: float, end: float) -> str:
+def when(start: float, end: float, time_format: TimeFormat | None = None) -> str:
     """Returns a time, or a stretch of time, in words."""
+    if time_format is not None:
+        return time_format.when(start, end)
     return f"{_time(start)} to {_time(end)}" if end > start else f"at {_time(start)}"
 
 

@@ -1,5 +1,6 @@
 from .data import NotStreamable as NotStreamable
 from .data import SeriesData as SeriesData
+from .data import TimeFormat as TimeFormat
 from .data import groups_by_time as groups_by_time
 from .files import from_frame as from_frame
 from .files import read as read

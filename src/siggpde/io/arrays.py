@@ -1,12 +1,13 @@
 """Arrays of numpy: ``.npy`` with the series alone, ``.npz`` with series and labels, and files of labels.
 
-Members of ``.npz`` are X, y, lengths, channel_names, ids, time_channel, name, groups and sample_weight, or those of
-`siggpde.datasets.read_dataset`. Headers are checked against the size of the file before anything is allocated.
+Members of ``.npz`` are X, y, lengths, channel_names, ids, time_channel, time_format, name, groups and sample_weight, or
+those of `siggpde.datasets.read_dataset`. Headers are checked against the size of the file before anything is allocated.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import zipfile
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from siggpde.io.data import Series, SeriesData, cut, default_names, pad, parse_labels, without_objects
 from siggpde.io.formats import check_expansion, decode, encoding_of
+from siggpde.utils.times import TimeFormat
 
 _TEXT_SUFFIXES = (".csv", ".txt")
 _PER_SERIES = ("y", "ids", "groups", "sample_weight")
@@ -52,6 +54,8 @@ def read_npz(
                 "time_channel": time,
                 "channel_names": _channel_names(members, x.shape[1], time),
             }
+            if "time_format" in members:
+                content["time_format"] = _time_format(members)
             if "name" in members:
                 content["name"] = str(members["name"])
         return _series_data(path, content, named, members)
@@ -60,7 +64,7 @@ def read_npz(
 def _check_names(members: Members, allowed: Container[str | None]) -> None:
     """Raises ValueError for a member of unknown name, which would be lost. Splits of data sets hold more, so that only
     names are refused there that are nearly known."""
-    known = ["X", "lengths", "channel_names", "time_channel", "name", *_PER_SERIES]
+    known = ["X", "lengths", "channel_names", "time_channel", "time_format", "name", *_PER_SERIES]
     if is_split(members):
         known = [f"{key}_{part}" for key in ("X", "y", "lengths") for part in ("train", "test")] + ["channel_names"]
     elif "X" not in members:
@@ -93,6 +97,8 @@ def write_npz(file: BinaryIO, data: SeriesData) -> None:
         members["X"] = data.X
     if data.time_channel is not None:
         members["time_channel"] = np.array(data.time_channel)
+    if data.time_format is not None:
+        members["time_format"] = np.array(json.dumps(data.time_format._asdict()))
     for key in _PER_SERIES:
         values = getattr(data, key)
         if values is not None:
@@ -136,6 +142,13 @@ def as_series(x: NDArray[Any], source: str) -> NDArray[Any]:
             f"one of each; got {x.shape}"
         )
     return x
+
+
+def _time_format(members: Members) -> TimeFormat:
+    try:
+        return TimeFormat.of_state(json.loads(str(members["time_format"])))
+    except ValueError as error:
+        raise ValueError(f"{members.path}: time_format is damaged ({error})") from error
 
 
 def _channel_names(members: Members, channels: int, time_channel: int | None) -> tuple[str, ...]:

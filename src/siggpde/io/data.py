@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from siggpde.utils.times import TimeFormat
+
 Series = NDArray[Any] | list[NDArray[np.float64]]
 
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -57,6 +59,8 @@ class SeriesData:
         Of a wide table with one channel that has no name: the columns of its points.
     facts : dict of arrays (n_cases,), optional
         What is known beside the series, such as age: numbers with NaN for gaps, or text with None.
+    time_format : TimeFormat, optional
+        What the numbers of the time channel are: dates in a zone, or numbers with a unit.
 
     Examples
     --------
@@ -74,6 +78,7 @@ class SeriesData:
     sample_weight: NDArray[Any] | None = None
     columns: tuple[str, ...] = ()
     facts: Mapping[str, NDArray[Any]] | None = None
+    time_format: TimeFormat | None = None
 
     def __post_init__(self) -> None:
         channels = _check_series(self.X)

@@ -22,7 +22,7 @@ import polars as pl
 
 from siggpde.io.data import BadCell, SeriesData, parse_labels
 from siggpde.io.formats import LATIN, ColumnRoles, check_expansion, decode, encoding_of
-from siggpde.io.tables import from_table
+from siggpde.io.tables import from_table, in_zone
 from siggpde.series.batch import refuse_frames_of_sktime
 
 log = logging.getLogger(__name__)
@@ -337,8 +337,10 @@ def as_polars(frame: Any, series: str | None = None) -> pl.DataFrame:
 
 def _from_pandas(name: str, column: Any) -> pl.Series:
     """Returns a column of pandas by way of numpy, which needs no pyarrow."""
-    if getattr(column.dtype, "tz", None) is not None:
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    if (zone := getattr(column.dtype, "tz", None)) is not None:
+        return in_zone(
+            _from_pandas(name, column.dt.tz_convert("UTC").dt.tz_localize(None)), str(zone).removeprefix("UTC") or "UTC"
+        )
     dtype = column.dtype
     if getattr(dtype, "kind", "O") in "fiubMm" and type(dtype).__module__.startswith("numpy"):
         values = column.to_numpy()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from siggpde.io.data import BadCell, SeriesData, cut, without_objects
 from siggpde.io.formats import ColumnRoles, listed, shortened
+from siggpde.utils.times import TimeFormat, offset_of, time_format
 
 log = logging.getLogger(__name__)
 
@@ -153,11 +154,24 @@ def as_table(data: SeriesData, series: str, named: dict[str, str]) -> pl.DataFra
     table: dict[str, Any] = {series: np.repeat(ids, lengths)}
     for index, name in enumerate(data.channel_names):
         table[name] = np.concatenate([np.asarray(one[index], dtype=np.float64) for one in data.X])
+    clock = data.time_format
+    if clock is not None and clock.dates and clock.unit == "s":
+        stamps = pl.Series(np.round(table[data.channel_names[0]] * 1e6).astype("datetime64[us]"))
+        table[data.channel_names[0]] = stamps if clock.zone is None else in_zone(stamps, clock.zone)
     for key, column in columns.items():
         table[column] = np.repeat(without_objects(getattr(data, key), key), lengths)
     table |= {name: np.repeat(np.asarray(values), lengths) for name, values in (data.facts or {}).items()}
     frame = pl.DataFrame({name: pl.Series(values) for name, values in table.items()}, nan_to_null=False)
-    return frame.with_columns(pl.col(list(data.channel_names)).fill_nan(None))
+    return frame.with_columns(frame[name].fill_nan(None) for name in data.channel_names if frame[name].dtype.is_float())
+
+
+def in_zone(column: pl.Series, zone: str) -> pl.Series:
+    """Returns dates in UTC in a time zone or an offset from UTC; they stay in UTC where polars does not know it."""
+    column = column.dt.replace_time_zone("UTC")
+    try:
+        return column.dt.convert_time_zone(zone)
+    except pl.exceptions.PolarsError:
+        return column
 
 
 def from_long(frame: pl.DataFrame, channels: list[str], roles: ColumnRoles, name: str, source: str) -> SeriesData:
@@ -192,7 +206,9 @@ def from_long(frame: pl.DataFrame, channels: list[str], roles: ColumnRoles, name
         starts = np.flatnonzero(np.concatenate([[True], ~repeated]))
         matrix, codes = _merged(matrix, starts, roles.duplicates), codes[order][starts]
     counts = np.bincount(codes)
-    pieces = np.split(matrix, np.cumsum(counts)[:-1])  # (n_timepoints, n_channels) a series
+    ends = np.cumsum(counts)
+    known = None if time is None else _time_format(frame[time], matrix[ends - counts, 0], matrix[ends - 1, 0])
+    pieces = np.split(matrix, ends[:-1])  # (n_timepoints, n_channels) a series
     x = np.stack(pieces).transpose(0, 2, 1).copy() if len(set(counts)) == 1 else [piece.T.copy() for piece in pieces]
     return SeriesData(
         X=x,
@@ -201,6 +217,7 @@ def from_long(frame: pl.DataFrame, channels: list[str], roles: ColumnRoles, name
         time_channel=None if time is None else 0,
         name=name,
         facts=facts or None,
+        time_format=known,
         **values,
     )
 
@@ -459,6 +476,19 @@ def as_times(column: pl.Series, source: str) -> NDArray[np.float64]:
         row = missing.arg_max() or 0
         raise BadCell(source, row, column.name, f": expected a time; got {column[row]!r}")
     return times.to_numpy().astype(np.float64)
+
+
+def _time_format(column: pl.Series, first: NDArray[np.float64], last: NDArray[np.float64]) -> TimeFormat:
+    """Returns what times are, from their column and from the first and last of every series (n_series,) as numbers."""
+    dtype = column.dtype
+    if isinstance(dtype, pl.Duration) or dtype == pl.Time:
+        return time_format(first, last, "s")
+    if dtype.is_numeric() or (dtype == pl.String and not _parsed(column.drop_nulls().head(1))[1].any()):
+        return time_format(first, last, column.name)
+    zone = dtype.time_zone if isinstance(dtype, pl.Datetime) else None
+    if dtype == pl.String:
+        zone = offset_of(column.drop_nulls().str.strip_chars().unique().to_list())
+    return time_format(first, last, dates=True, zone=zone)
 
 
 def as_labels(column: pl.Series, source: str) -> NDArray[Any]:

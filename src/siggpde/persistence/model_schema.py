@@ -33,6 +33,7 @@ from siggpde.persistence.schema import (
     plain,
 )
 from siggpde.series import PathOptions
+from siggpde.utils.times import TimeFormat
 from siggpde.views.facts import KERNEL, facts_of, feature_count
 from siggpde.views.window_features import WindowFeatures
 
@@ -497,6 +498,17 @@ _PREPARATION = {
     "fill": list_of(number(-RAW, RAW), least=1),
     "gap_share": number(0, 1),
 }
+
+
+def _time_format(reading: Any, at: Place) -> None:
+    """The options of reading, with what the fit knows of time."""
+    if isinstance(reading, Mapping) and "time_format" in reading:
+        try:
+            TimeFormat.of_state(reading["time_format"])
+        except ValueError as error:
+            at.demand(False, f"is wrong: {error}")
+
+
 _FACTS = {
     "channel_names_": list_of(str, least=1, most=_MOST_CHANNELS, size="channels of X"),
     "n_channels_": integer(1, size="channels of X"),
@@ -510,7 +522,7 @@ _FACTS = {
     "summary_?": map_of(plain),
     "facts_?": _FACT_LIST,
     "tried_?": list_of((str, number(), number(0, 1)), most=10**4),
-    "reading_?": maybe(plain),
+    "reading_?": maybe(also(plain, _time_format)),
 }
 _OF_NUMBERS = {"target_shift_": number(-RAW, RAW), "target_scale_": number(POSITIVE, RAW)}
 

@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 from siggpde.explain import Counterfactual, SegmentContributions, SeriesExplanation
 from siggpde.plots import style
 from siggpde.plots.inputs import matrix, vector
+from siggpde.utils.times import TimeFormat
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_PALEST = 0.3  # the share of its colour that a line keeps at least
+_PALEST = 0.05  # the share of its colour that a line keeps at least
 _COLUMN = 1.05  # inches of height for a channel
 _LETTERS = 0.12  # inches of height a channel for each point of the letters: less has room for two ticks
 _FAR = 3.0  # times its range, beyond a channel's values: further out another series is cut off
@@ -45,10 +46,14 @@ def plot_series(
     channels: Sequence[str] | None = None,
     units: Sequence[str | None] | None = None,
     time_unit: str | None = None,
+    time_format: TimeFormat | None = None,
     label: str = "contribution",
     most: int = 8,
 ) -> np.ndarray:
     """Draws a series, its lines coloured by what they contribute to a prediction; uncertain contributions are pale.
+
+    Readings are points where these have room. Lines are thin across gaps, where values are
+    interpolated or, at the ends, held.
 
     Parameters
     ----------
@@ -73,6 +78,8 @@ def plot_series(
         The names and units of the channels.
     time_unit : str, optional
         The unit of time.
+    time_format : siggpde.io.TimeFormat, optional
+        What the times are, such as the `time_format` of a `SeriesData`: dates, or durations with a unit.
     label : str
         The label of the colour bar, such as "latent of class 3".
     most : int
@@ -97,6 +104,8 @@ def plot_series(
     shown = _largest(data.contributions, most)
     drawn = _axes(axes, len(shown))
     largest = float(np.abs(data.contributions).max()) or 1.0
+    to_axis, time_label = style.time_axis(drawn.tolist(), None if times is None else time_format, data.times, time_unit)
+    data = data._replace(times=to_axis(data.times), edges=to_axis(data.edges))
     scale = style.require_matplotlib("colors").Normalize(-largest, largest)
     colours = style.require_matplotlib("cm").ScalarMappable(scale, style.signed_colours())
     for ax, channel in zip(drawn, shown, strict=True):
@@ -107,7 +116,7 @@ def plot_series(
         style.finish(ax)
         ax.tick_params(labelbottom=ax is drawn[-1])
     last = drawn[-1]
-    last.set_xlabel(("point" if times is None else style.with_unit("time", time_unit)), size=style.letters(last))
+    last.set_xlabel(("point" if times is None else time_label), size=style.letters(last))
     note = f"; {len(shown)} of {count} channels" if len(shown) < count else ""
     below: dict[str, Any] = {"location": "bottom", "pad": 0.02, "aspect": 40, "shrink": 0.7}
     bar = style.colour_bar(last, colours, label + note, ax=list(drawn), **below)
@@ -124,16 +133,28 @@ def plot_series(
 
 def _channel(ax: Axes, data: _Series, channel: int, colours: Any) -> None:
     series, times, edges = data.values[channel], data.times, data.edges
+    known, across = np.isfinite(series), []
+    if not known.any():
+        ax.text(0.5, 0.5, "no readings", transform=ax.transAxes, ha="center", va="center", color=style.GREY)
+        ax.set_yticks([])
+        return
     ax.plot(times, series, color=style.PALE, linewidth=1.2, zorder=1)  # what is in no segment
-    for segment, contribution in enumerate(data.contributions[channel]):
+    spread = [None] * (len(edges) - 1) if data.spread is None else data.spread[channel].tolist()
+    certain = zip(data.contributions[channel].tolist(), spread, strict=True)
+    paled = [_paled(colours.to_rgba(value)[:3], _certainty(value, std)) for value, std in certain]
+    for segment, colour in enumerate(paled):
         start, end = edges[segment], edges[segment + 1]
         inside = times[(times > start) & (times < end)]
         piece = np.concatenate([[max(start, times[0])], inside, [min(end, times[-1])]])
         if piece[0] > piece[-1]:
             continue
-        spread = None if data.spread is None else float(data.spread[channel, segment])
-        colour = _paled(colours.to_rgba(contribution)[:3], _certainty(float(contribution), spread), ax)
+        across.append((np.stack([piece, np.interp(piece, times[known], series[known])], axis=1), colour))
         ax.plot(piece, np.interp(piece, times, series), color=colour, linewidth=2.0, solid_capstyle="butt", zorder=2)
+    thin: dict[str, Any] = {"colors": [colour for _, colour in across], "linewidths": 0.8, "zorder": 1.5}
+    ax.add_collection(style.require_matplotlib("collections").LineCollection([line for line, _ in across], **thin))
+    marked = np.flatnonzero(style.marked_readings(ax, series))
+    inside = np.clip(np.searchsorted(edges, times[marked], side="right") - 1, 0, len(paled) - 1)
+    ax.scatter(times[marked], series[marked], s=14, c=[paled[index] for index in inside], linewidth=0, zorder=2.5)
     if data.changed is not None:
         other = data.changed[channel]
         differs = np.abs(other - series) > _CHANGED * max(float(np.nanmax(series) - np.nanmin(series)), 1e-300)
@@ -170,11 +191,10 @@ def _certainty(contribution: float, spread: float | None) -> float:
     return math.erf(abs(contribution) / spread / math.sqrt(2)) if spread > 0 else float(contribution != 0)
 
 
-def _paled(colour: Sequence[float], certainty: float, ax: Axes) -> tuple[float, ...]:
-    """Mixed with the background: transparent lines would show their joints."""
-    background = style.require_matplotlib("colors").to_rgb(ax.get_facecolor())
-    share = _PALEST + (1 - _PALEST) * certainty
-    return tuple(share * front + (1 - share) * behind for front, behind in zip(colour, background, strict=True))
+def _paled(colour: Sequence[float], certainty: float) -> tuple[float, ...]:
+    """Mixed with a grey that is visible on every background: transparent lines would show their joints."""
+    pale, share = style.require_matplotlib("colors").to_rgb(style.PALE), _PALEST + (1 - _PALEST) * certainty
+    return tuple(share * front + (1 - share) * behind for front, behind in zip(colour, pale, strict=True))
 
 
 def _largest(contributions: np.ndarray, most: int) -> np.ndarray:
@@ -198,9 +218,8 @@ def _axes(axes: Any, count: int) -> np.ndarray:
 
 def _checked(values: Any, contributions: Any, edges: Any, times: Any, std: Any, counterfactual: Any) -> _Series:
     series = matrix("values", values, (None, None), "a row a channel and a column a point", gaps=True)
-    if np.isnan(series).all(axis=1).any():
-        channel = int(np.isnan(series).all(axis=1).argmax())
-        raise ValueError(f"all values of channel {channel} are missing; leave the channel out")
+    if np.isnan(series).all():
+        raise ValueError("all values of all channels are missing; give a series with some")
     points = series.shape[1]
     place = np.arange(points, dtype=float) if times is None else vector("times", times, points, unit="point")
     ends = vector("edges", edges, unit="edge")
@@ -298,6 +317,7 @@ def plot_explanation(
         channels=list(segments.channels[: len(values)]),
         units=units,
         time_unit=time_unit,
+        time_format=segments.time_format,
         label=_colour_label(explanation, unit),
         most=most,
     )

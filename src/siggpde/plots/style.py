@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from siggpde.utils.times import TimeFormat
+
 BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"
-INK, GREY, PALE = "#222222", "#767676", "#d9d9d9"
+INK, GREY, PALE = "#222222", "#767676", "#a8a8a8"  # as visible on white as on black, where pages invert them
 FOR, AGAINST = BLUE, ORANGE  # what speaks for a prediction, and what against it
 CLASSES = (BLUE, ORANGE, GREEN, AMBER, PURPLE, SKY, INK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")  # one more than colours: 56 classes differ
@@ -24,6 +29,7 @@ _MARGIN = 40.0  # points at the left for ticks and labels
 _GAPS = 1.6  # letters of space in and after an entry of a legend
 _ROW, _SHARE = 1.5, 0.45  # letters of height for a row of a legend, and its part of the plot at most
 _MOST_TICKS = 9
+_POINT_ROOM = 6.0  # points of width for a reading
 
 
 def require_matplotlib(part: str) -> Any:
@@ -114,6 +120,37 @@ def colour_bar(ax: Axes, colours: Any, label: str, /, **place: Any) -> Any:
     bar.ax.tick_params(labelsize=letters(ax) - 0.5)
     bar.outline.set_visible(False)
     return bar
+
+
+def time_axis(
+    axes: Sequence[Axes], clock: TimeFormat | None, times: np.ndarray, unit: str | None = None
+) -> tuple[Callable[[np.ndarray], Any], str]:
+    """Makes horizontal axes of time stamps (n,) tell them in a format, without it as numbers in a `unit`; returns what
+    turns stamps into places on the axes, and the label."""
+    for ax in axes:
+        if isinstance(ax.xaxis.get_major_formatter(), require_matplotlib("ticker").ScalarFormatter):
+            ax.ticklabel_format(axis="x", style="plain", useOffset=False)
+    if clock is None:
+        return lambda stamps: stamps, with_unit("time", unit)
+    origin, size, label = clock.axis(float(times[0]), float(times[-1]))
+    if not clock.as_dates:
+        return lambda stamps: (stamps - origin) / size, label
+    dates = require_matplotlib("dates")
+    for ax in axes:
+        locator = dates.AutoDateLocator(tz=clock.tz, minticks=2, maxticks=max(5, int(1.3 * room(ax))))
+        ax.xaxis.set_major_locator(locator)
+        ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=clock.tz))
+        ax.xaxis.get_offset_text().set_fontsize(letters(ax) - 0.5)
+    return lambda stamps: dates.date2num([clock.moment(float(stamp)) for stamp in stamps]), label
+
+
+def marked_readings(ax: Axes, values: np.ndarray) -> np.ndarray:
+    """Returns which values (n,) are drawn as points: all that are there where they have room, or those at gaps."""
+    known = np.isfinite(values)
+    if 72 * room(ax) > _POINT_ROOM * len(values):
+        return known
+    gap = np.concatenate([[True], ~known, [True]])
+    return known & (gap[:-2] | gap[2:]) & bool((~known).any())
 
 
 def literal(artist: Any) -> None:
@@ -234,4 +271,4 @@ def class_dots(index: int) -> dict[str, Any]:
 def signed_colours() -> Any:
     """matplotlib's colour map from what speaks against, by grey, to what speaks for."""
     colours = require_matplotlib("colors")
-    return colours.LinearSegmentedColormap.from_list("siggpde_signed", [AGAINST, "#c4c4c4", FOR])
+    return colours.LinearSegmentedColormap.from_list("siggpde_signed", [AGAINST, PALE, FOR])

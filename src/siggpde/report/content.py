@@ -11,6 +11,7 @@ import numpy as np
 from siggpde.explain import Importances, SeriesExplanation
 from siggpde.report.card import ModelFacts
 from siggpde.report.judgement import Judgement
+from siggpde.utils.times import TimeFormat
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Data:
     """The series of a report: `channels` are those with values, `lengths` and `missing` (n,) points and shares of
     missing values, `levels` and `spreads` (n, channels); `classes`, `numbers` and `groups` (n,) are None where not
     known. `examples` are a few series, of every class some, or from the smallest to the largest number; `facts` are
-    rows about what is known beside the series."""
+    rows about what is known beside the series, `time_format` says how time stamps are told, None as numbers."""
 
     channels: tuple[str, ...]
     timed: bool
@@ -42,6 +43,7 @@ class Data:
     examples: list[Series]
     target: str
     facts: Sequence[tuple[str, str]] = ()
+    time_format: TimeFormat | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)

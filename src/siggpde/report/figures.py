@@ -15,6 +15,7 @@ import numpy as np
 from siggpde import plots
 from siggpde.explain import ClassEffects, Effect, Importance
 from siggpde.metrics import classification_metrics
+from siggpde.plots import style as looks
 from siggpde.plots.explanation import segment_edges
 from siggpde.plots.style import BLUE, GREY, ORANGE, SKY, colour_bar, finish, percent, require_matplotlib, signed_colours
 from siggpde.report.card import ModelFacts
@@ -22,6 +23,7 @@ from siggpde.report.content import Case, Content, Data, NoveltyScores, Series
 from siggpde.report.judgement import INTERVAL, ClassJudgement, NumberJudgement, Part
 from siggpde.report.wording import counted, listed, number, short
 from siggpde.report.wording import percent as in_percent
+from siggpde.utils.times import TimeFormat
 
 EXAMPLE_CHANNELS = 3  # of a small picture
 _WIDTH, _SMALL = 5.6, 3.0  # inches of a picture that has half of a wide page, and of a small one
@@ -39,6 +41,7 @@ _SETTINGS: dict[str, Any] = {
 MOST_POINTS = 500
 _MOST_CHANNELS = 6
 _UNSURE = 0.8
+_ENDINGS = (" of the series", " after the start")  # of the names of all regions
 _SURE = 0.9  # the probability of a sign from which an effect is shown
 
 
@@ -115,19 +118,30 @@ def _example(frame: Sequence[Series], channels: Sequence[int], data: Data, title
 
     def draw(figure: Any) -> None:
         axes = figure.subplots(len(channels), 1, sharex=True, squeeze=False)[:, 0]
+        clock = data.time_format or TimeFormat()
+        if not clock.as_dates:
+            clock = clock._replace(elapsed=True, start=0.0)
+        stamps = [
+            np.arange(one.values.shape[1]) if one.times is None else one.times - (0 if clock.as_dates else one.times[0])
+            for one in frame
+        ]
+        to_axis, label = looks.time_axis(axes, clock if data.timed else None, np.sort(np.concatenate(stamps)))
         for ax, channel, limit in zip(axes, channels, limits, strict=True):
             for place, series in enumerate(frame):
-                points = series.values.shape[1]
-                times = np.arange(points) if series.times is None else series.times - series.times[0]
-                style: dict[str, Any] = {"marker": "o", "markersize": 2.5} if points <= 12 else {}
-                alpha, above, colour = (0.6, 2, SKY) if place else (1, 3, BLUE)
-                ax.plot(times, series.values[channel], linewidth=1.1, alpha=alpha, zorder=above, color=colour, **style)
+                times, values = to_axis(stamps[place]), series.values[channel]
+                known, marked = np.isfinite(values), looks.marked_readings(ax, values)
+                style: dict[str, Any] = {"zorder": 2, "color": SKY} if place else {"zorder": 3, "color": BLUE}
+                ax.plot(times[known], values[known], linewidth=0.5, **style)  # across gaps
+                ax.plot(times, values, linewidth=1.1, **style)
+                ax.plot(times[marked], values[marked], "o", markersize=2.2, **style)
             ax.set_ylim(*limit)
             ax.set_ylabel(short(data.channels[channel], 12), size=8)
             ax.locator_params(axis="y", nbins=3)
-            ax.locator_params(axis="x", nbins=4)
+            if not clock.as_dates or not data.timed:
+                ax.locator_params(axis="x", nbins=4)
             finish(ax)
         axes[0].set_title(title, loc="left", size=10, weight="bold")
+        axes[-1].set_xlabel(label if data.timed else "", size=8)
 
     names = listed([short(data.channels[channel], 30) for channel in channels])
     alt = f"series {title} over time" if target is None else f"{data.target} {target}: {names} over time"
@@ -310,8 +324,9 @@ def effects_by_class(classes: Sequence[ClassEffects], kind: str) -> Picture:
     rows = [getattr(one, kind) for one in classes]
     values = np.array([[part.effect for part in row] for row in rows])
     sure = np.array([[part.probability >= _SURE for part in row] for row in rows])
-    names = [short(part.name, 30) for part in rows[0]]
-    slant = sum(map(len, names)) > 40
+    ending = next((end for end in _ENDINGS if all(part.name.endswith(end) for part in rows[0])), "")
+    names = [short(part.name.removesuffix(ending), 36) for part in rows[0]]
+    slanted = sum(map(len, names)) > 40
     largest = float(np.abs(values).max()) or 1.0
 
     def draw(ax: Any) -> None:
@@ -319,8 +334,9 @@ def effects_by_class(classes: Sequence[ClassEffects], kind: str) -> Picture:
         shown = np.ma.masked_where(~sure, values)
         mesh = ax.pcolormesh(shown, cmap=signed_colours(), norm=scale, edgecolors="white", linewidth=1.5)
         ax.set_yticks(np.arange(len(rows)) + 0.5, [short(one.label, 18) for one in classes])
-        slanted: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-        ax.set_xticks(np.arange(len(names)) + 0.5, names, **(slanted if slant else {}))
+        turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+        ax.set_xticks(np.arange(len(names)) + 0.5, names, **turned)
+        ax.set_xlabel(ending.strip())
         ax.invert_yaxis()
         ax.tick_params(length=0)
         finish(ax)
@@ -330,7 +346,8 @@ def effects_by_class(classes: Sequence[ClassEffects], kind: str) -> Picture:
         bar.ax.locator_params(nbins=5)
 
     alt = f"table of colours: effects of {len(names)} {kind} on {len(classes)} classes"
-    return _plot(draw, alt, 1.7 + 0.26 * len(rows) + (0.055 * max(map(len, names)) if slant else 0.0))
+    letters = 0.055 * max(map(len, names)) if slanted else 0.0  # inches of height
+    return _plot(draw, alt, 1.7 + 0.26 * len(rows) + letters)
 
 
 # Series to look at
@@ -370,6 +387,7 @@ def case(case: Case, data: Data, label: str, against_truth: bool = False) -> Pic
             edges,
             axes,
             times=place,
+            time_format=segments.time_format,
             std=None if segments.contrast_std is None else segments.contrast_std.T,
             channels=[short(name, 40) for name in segments.channels],
             label=label,

@@ -29,6 +29,7 @@ from siggpde.series.batch import collect
 from siggpde.series.statistics import OF_CHANNELS, OF_SERIES
 from siggpde.utils.files import atomic_write, digest
 from siggpde.utils.progress import Progress
+from siggpde.utils.times import TimeAs, TimeFormat
 
 LEVELS = (0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975)
 """Quantiles of numbers: tenths, and the ends of intervals of 50, 80, 90 and 95 %."""
@@ -55,6 +56,7 @@ def write_report(
     force: bool = False,
     source: Sequence[tuple[str, str]] = (),
     commands: Sequence[tuple[str, str]] | None = None,
+    time_as: TimeAs = "auto",
 ) -> str:
     """Writes the page of a fitted estimator and returns its path, with arguments as `estimator.report`; `source` are
     rows about where the data come from, `commands` titles and commands that make the page again."""
@@ -76,10 +78,11 @@ def write_report(
             training = codes is not None and estimator.is_fitted_to(batch, y)
             judgement = judge(subject, predicted, None if group_names is None else np.array(group_names), training)
         bar.step("predicted")
+        clock = estimator._time_format(subject.batch, time_as)
         with estimator._threads(subject.batch):
-            importances = _importances(subject, predicted)
+            importances = _importances(subject, predicted, clock)
         bar.step("importances found")
-        cases = cases_of(subject, names, predicted, judgement, training, explained, seed)
+        cases = cases_of(subject, names, predicted, judgement, training, explained, seed, time_as)
         bar.step("predictions explained")
         model = model_facts(estimator)
         remembered = getattr(estimator, "reading_", None) or {}
@@ -87,7 +90,7 @@ def write_report(
         rows, points = _map(subject, predicted, judgement, seed)
         content = Content(
             title=title or f"{model.estimator} on {len(names):,} series",
-            data=_data(subject, group_names, names, str(target or remembered.get("target") or usual), seed),
+            data=_data(subject, group_names, names, str(target or remembered.get("target") or usual), seed, time_as),
             model=model,
             judgement=judgement,
             training=training,
@@ -196,14 +199,15 @@ def predict(subject: Subject) -> Predicted:
     return Predicted(None, *_moments(subject, *moments), subject.in_units(quantiles), *known)
 
 
-def _importances(subject: Subject, predicted: Predicted) -> Importances | None:
+def _importances(subject: Subject, predicted: Predicted, clock: TimeFormat | None) -> Importances | None:
     """Returns the importances over the series, whose predictions are known; None for a single series."""
     if len(subject.batch) < 2:
         return None
     answers = torch.as_tensor(predicted.mean if predicted.p is None else predicted.p.argmax(1))
     names = subject.estimator._names()
     classes = subject.classes
-    return global_importance(subject.committee, subject.batch, names, classes=classes, targets=answers, max_series=200)
+    more: dict[str, Any] = {"classes": classes, "targets": answers, "max_series": 200, "time_format": clock}
+    return global_importance(subject.committee, subject.batch, names, **more)
 
 
 def judge(subject: Subject, predicted: Predicted, groups: np.ndarray | None, training: bool) -> Judgement | None:
@@ -284,6 +288,7 @@ def cases_of(
     training: bool,
     explained: int,
     seed: int,
+    time_as: TimeAs = "auto",
 ) -> list[Case]:
     """Returns `explained` series of every kind, the most uncertain, surprising and novel, with their explanations."""
     reasons = _reasons(predicted, judgement, training, min(explained, len(names)))
@@ -295,7 +300,7 @@ def cases_of(
     more: dict[str, Any] = {"segments": _SEGMENTS, "permutations": permutations, "random_state": seed}
     if subject.classes is not None and subject.codes is not None:
         more["y"] = subject.classes[subject.codes[torch.tensor(rows)].numpy().astype(int)]
-    explanations = subject.estimator.explain(batch, top=5, **more)
+    explanations = subject.estimator.explain(batch, top=5, time_as=time_as, **more)
     losses = {}
     if judgement is not None and judgement.rows is not None:
         losses = dict(zip(judgement.rows.tolist(), judgement.loss.tolist(), strict=True))
@@ -305,8 +310,9 @@ def cases_of(
         scores = Scores(*(part[rows] for part in predicted.scores))
         p_values = subject.committee.novelty.p_values(scores.score).tolist()
         unusual = scores.reasons(*subject.estimator._described())
+    given = _as_given(subject, names, rows)
     return [
-        Case(_as_seen(batch, place, names[row], subject.target(row)), tuple(reasons[row]), explanation,
+        Case(_as_seen(subject, batch, place, given[place]), tuple(reasons[row]), explanation,
              losses.get(row), p_value, fact)
         for place, (row, explanation, p_value, fact) in enumerate(
             zip(rows, explanations, p_values, unusual, strict=True)
@@ -337,10 +343,13 @@ def _reasons(predicted: Predicted, judgement: Judgement | None, training: bool, 
     return reasons
 
 
-def _as_seen(batch: SeriesBatch, row: int, name: str, target: Any) -> Series:
-    """A series as the model sees it, gaps filled and averaged if long; times are those of X, points of X, or None."""
-    count = int(batch.counts()[row])
+def _as_seen(subject: Subject, batch: SeriesBatch, row: int, given: Series) -> Series:
+    """A series as the model sees it, averaged if long and else with its gaps; times are those of X, points of X, or
+    None."""
+    count, name, target = int(batch.counts()[row]), given.name, given.target
     values = batch.values[row, :count].T.cpu().numpy()
+    if given.values.shape[1] == count and subject.estimator.preparation_.spectrogram is None:
+        values = np.concatenate([given.values, values[len(given.values) :]])  # with those of a mask
     if batch.times is not None:
         return Series(name, values, batch.times[row, :count].cpu().numpy(), target)
     raw = count if batch.statistics is None else int(batch.statistics[row, -len(OF_SERIES)])
@@ -348,13 +357,16 @@ def _as_seen(batch: SeriesBatch, row: int, name: str, target: Any) -> Series:
     return Series(name, values, times, target)
 
 
-def _data(subject: Subject, groups: list[str] | None, names: Sequence[str], target: str, seed: int) -> Data:
+def _data(
+    subject: Subject, groups: list[str] | None, names: Sequence[str], target: str, seed: int, time_as: TimeAs
+) -> Data:
     assert subject.batch.statistics is not None
     statistics, channels = subject.batch.statistics.cpu().numpy(), subject.channels
     moments = statistics[:, : -len(OF_SERIES)].reshape(len(statistics), len(channels), len(OF_CHANNELS))
     return Data(
         channels=channels,
         timed=subject.estimator.preparation_.time_channel is not None,
+        time_format=subject.estimator._time_format(subject.batch, time_as),
         lengths=statistics[:, -len(OF_SERIES)].astype(int),
         missing=statistics[:, -1],
         levels=moments[..., 0],
@@ -395,6 +407,11 @@ def _examples(subject: Subject, names: Sequence[str], seed: int) -> list[Series]
         codes, shuffled = subject.codes.tolist(), generator.permutation(len(names)).tolist()
         common = sorted(code for code, _ in Counter(codes).most_common(_FRAMES))
         rows = [row for code in common for row in [i for i in shuffled if codes[i] == code][:_LINES]]
+    return _as_given(subject, names, rows)
+
+
+def _as_given(subject: Subject, names: Sequence[str], rows: Sequence[int]) -> list[Series]:
+    """Some series as they were handed in, with their gaps."""
     raw = collect(subject.rows(rows))
     time = subject.estimator.preparation_.time_channel
     examples = []

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from siggpde.explain.text import when
 from siggpde.report.card import ModelFacts, card_blocks, model_facts
 from siggpde.report.content import Content, Data
 from siggpde.report.judgement import (
@@ -80,7 +79,7 @@ def _templates() -> Environment:
         loader=PackageLoader("siggpde.report"), autoescape=True, undefined=StrictUndefined, lstrip_blocks=True
     )
     templates.filters |= {"counted": counted, "listed": listed, "number": number, "percent": percent, "short": short}
-    templates.filters |= {"span": lambda ends: span(*ends), "when": lambda part: when(part.start, part.end)}
+    templates.filters |= {"span": lambda ends: span(*ends)}
     templates.filters |= {"mistakes": mistakes, "parts_of": parts, "coverage_rows": _coverage_rows}
     return templates
 
@@ -98,7 +97,8 @@ def _tiles(content: Content, measured: Mapping[str, Metric]) -> list[tuple[str, 
 def _data_rows(data: Data) -> list[tuple[str, str]]:
     rows = [("series", f"{len(data):,}"), ("channels", listed(data.channels))]
     rows.append(("points a series", span(float(data.lengths.min()), float(data.lengths.max()))))
-    rows.append(("time", "stamped" if data.timed else "points in order, evenly spaced"))
+    stamps = "stamped" if data.time_format is None else data.time_format.words
+    rows.append(("time", stamps if data.timed else "points in order, evenly spaced"))
     gappy = int((data.missing > 0).sum())
     missing = "none"
     if gappy:
