@@ -125,7 +125,10 @@ def test_counterfactuals_and_reports_have_the_facts_of_their_series(model: SigGP
     change = model.counterfactual(X[85], facts=some(np.array([85])))
     assert change.series.shape == X[85].shape and np.isfinite(change.probability_after or 0)
     page = Path(model.report(X[TEST], (AGE > 55)[TEST], tmp_path / "report.html", facts=some(TEST))).read_text()
-    assert all(name in page for name in ("age", "sex", "device", "facts beside the series"))
+    assert all(
+        name in page
+        for name in ("age", "sex", "device", "facts beside the series", "facts=facts_page)", "y, facts=facts)")
+    )
 
 
 def test_landmarks_of_many_series_have_facts(monkeypatch: pytest.MonkeyPatch):
