@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,6 @@ from siggpde.committee.conformal import (
     adaptive_scores,
     conformal_intervals,
     new_shares,
-    prediction_sets,
     scored_folds,
     training_shares,
 )
@@ -29,6 +29,10 @@ from siggpde.distributed.shard import Shard
 from siggpde.series import SeriesBatch
 
 LINEAR = ViewSettings(kinds=("linear",))
+
+
+def prediction_sets(*given: Any, **settings: Any) -> Tensor:
+    return module.prediction_sets(*given, **settings)[0]
 
 
 def noisy(n: int, classes: int, seed: int, points: int = 3) -> tuple[SeriesBatch, Tensor]:
@@ -242,7 +246,7 @@ def closed_form(committee: ViewCommittee, new: SeriesBatch) -> Tensor:
     """(m, n, outputs)"""
     jackknife = Jackknife(committee, committee.left_out)
     assert jackknife.closed_form
-    return torch.cat([means[:, jackknife.group] for _, means in jackknife.predict(new)])
+    return torch.cat([means[:, jackknife.group] for _, means, _ in jackknife.predict(new)])
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -270,7 +274,7 @@ def test_predictions_without_a_series_of_few_features_or_landmarks_and_in_pieces
     committee = fitted_jackknife(8, targets_of(20, 3), ViewSettings(kinds=("linear",), max_landmarks=10))
     jackknife, new = Jackknife(committee, committee.left_out), SeriesBatch(random_walks(7, 8, 2, 4))
     assert not jackknife.closed_form
-    ((latents, means),) = jackknife.predict(new)
+    ((latents, means, _),) = jackknife.predict(new)
     assert torch.equal(latents.mean, committee.latents(new).mean) and torch.equal(means[:, 0], latents.mean)
     committee, new = fitted_jackknife(8, targets_of(20, 3, grouped=True)), SeriesBatch(random_walks(7, 8, 2, 4))
     whole = closed_form(committee, new)

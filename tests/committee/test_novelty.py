@@ -12,7 +12,7 @@ from helpers.random_paths import few
 from helpers.view_data import generator, random_rows, random_walks
 from siggpde.committee.committee import LeftOutRecord, ViewCommittee, ViewPrediction
 from siggpde.committee.fit import ViewSettings, fit_view_committee
-from siggpde.committee.novelty import Novelty, StatisticScores, _joined, joined_variances
+from siggpde.committee.novelty import Novelty, StatisticScores, _joined, joined_variances, variances_without
 from siggpde.committee.regression import Targets, fit_exact
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
@@ -99,6 +99,37 @@ def test_p_values_count_scores_and_trust_falls_beyond_the_limit():
     trust = novelty.trust(score)
     assert bool((trust[score <= novelty.limit] == 1).all())
     assert bool((trust[score > novelty.limit].diff() < 0).all()) and float(trust[-1]) < 1e-3
+
+
+@given(st.integers(0, 10**6), st.floats(0.5, 3.0))
+def test_a_novel_series_is_no_surer_than_its_class_frequency_and_three_tenths(seed: int, spread: float):
+    """Beyond every left-out score by (0.1204 + 70 / n) M; of classes that are equally frequent none loses its place."""
+    random = generator(seed)
+    variances, statistics = torch.rand(2, 60, generator=random).double() + 0.5, torch.randn(60, 6, generator=random)
+    novelty = Novelty.fit(variances**spread, torch.tensor([0.6, 0.4]).double(), statistics.double().exp())
+    beyond = torch.logspace(0, 6, 9).double() * (0.1204 + novelty.limit / novelty.largest) * novelty.largest
+    chances = torch.softmax(9 * torch.randn(9, 5, generator=random).double(), dim=1)
+    known = torch.softmax(torch.randn(5, generator=random).double(), dim=0)
+    assert bool((novelty.mixed(chances, beyond, known) <= known + 0.3).all())
+    equal = novelty.mixed(chances, beyond, torch.full((5,), 0.2).double())
+    assert torch.equal(equal.argmax(1), chances.argmax(1))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_variances_without_neighbours_are_those_of_a_regression_without_them(weighted: bool):
+    rows, _ = random_rows(24, 30, 0)
+    rows = Rows(rows.gram[torch.arange(24) % 16][:, torch.arange(24) % 16], rows.variance[torch.arange(24) % 16])
+    weights = torch.rand(24, generator=generator(1)).double() + 0.5 if weighted else torch.ones(24).double()
+    fitted, _ = fit_exact(rows, Targets(torch.arange(24) % 2, 2, weights / weights.mean()))
+    assert fitted.counts is not None
+    left_out = torch.stack([torch.arange(24), (torch.arange(24) + 16) % 24, (torch.arange(24) + 5) % 24], dim=1)
+    actual = variances_without(fitted, left_out)
+    for row in range(24):
+        rest = [other for other in range(24) if other not in left_out[row]]
+        gram = rows.gram[rest][:, rest] + torch.diag(fitted.noise / fitted.counts[rest])
+        explained = rows.gram[row, rest] @ torch.linalg.solve(gram, rows.gram[row, rest])
+        wanted = fitted.amplitude * (float(rows.gram[row, row] - explained) + fitted.noise)
+        assert float(actual[row]) == pytest.approx(wanted, rel=1e-6)
 
 
 def test_p_values_of_exchangeable_scores_are_uniform():

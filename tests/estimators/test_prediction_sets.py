@@ -8,6 +8,7 @@ import pytest
 
 from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, random_walks, regressor, reloaded, rising
+from siggpde.committee.novelty import NoveltyWarning
 
 NAMES = np.array(["flat", "up", "very steep"])
 
@@ -34,6 +35,17 @@ def test_sets_of_classes(fitted: Any, tmp_path: Path):
     model = classifier().fit(X, y).partial_fit(*rising(20, 3, seed=4, noise=2.0))
     new, truth = rising(200, 3, seed=1, noise=2.0)
     assert model.predict_set(new)[np.arange(200), truth].mean() > 0.8
+
+
+def test_sets_of_novel_series_are_those_of_the_probabilities_shown(fitted: Any):
+    X, _ = rising(40, 3, seed=1, noise=2.0)
+    far = 1000 * X
+    with pytest.warns(NoveltyWarning):
+        sets = fitted.predict_set(far)
+    with pytest.warns(NoveltyWarning):
+        chances = fitted.predict_proba(far)
+    assert chances.max() < 1 / 3 + 0.01
+    assert sets[np.arange(40), chances.argmax(axis=1)].all() and (sets.sum(axis=1) >= 2).all()
 
 
 def test_intervals_of_numbers(tmp_path: Path):

@@ -44,6 +44,19 @@ def test_models_of_copies_are_those_of_the_series_alone(kind: str, times: int, n
     assert fitted.score(new, truth) > alone.score(new, truth) - 0.02
 
 
+def test_relatives_that_only_kernels_see_are_left_out_together():
+    digits = load_pendigits()
+    changed = [digits.X_train[:100] * RANDOM.uniform(0.9, 1.1, size=(100, 2, 1)) for _ in range(5)]
+    settings: dict[str, Any] = {"transforms": "auto", "members": 2, "n_features": 40}
+    with pytest.warns(UserWarning, match="most series look unlike all others once the 7 nearest are left out"):
+        fitted = classifier(**settings).fit(np.concatenate(changed), np.tile(digits.y_train[:100], 5))
+    alone = classifier(**settings).fit(changed[0], digits.y_train[:100])
+    assert fitted.n_groups_ is None and fitted.committee_.left_out.groups is not None
+    assert fitted.score(digits.X_test[:100], digits.y_test[:100]) > 0.85
+    losses = [-one.log_likelihood(digits.X_test[:100], digits.y_test[:100]).mean() for one in (fitted, alone)]
+    assert losses[0] < losses[1] + 0.1
+
+
 def test_windows_of_recordings_are_groups():
     recordings, labels = random_walks(16, 2, 60), np.arange(16) % 2
     series, owner = windows(recordings + 4 * labels[:, None, None], 20, 5)

@@ -216,14 +216,9 @@ class ViewPrediction:
         return average_latents(self.means, self.variances, self.committee.weights)
 
     def probabilities(self) -> Tensor:
-        link, novelty = self.committee.link, self.committee.novelty
+        link = self.committee.link
         assert link is not None
-        chances = link.probabilities(*self.latents())
-        chances = chances / chances.sum(dim=1, keepdim=True)
-        if self.scores is None or link.frequencies is None:
-            return chances
-        assert novelty is not None
-        return novelty.mixed(chances, self.scores, link.frequencies)
+        return self.committee.shown(link, *self.latents(), None if self.scores is None else self.scores.score)
 
     def probability_spread(self) -> Tensor:
         assert self.committee.link is not None
@@ -334,12 +329,23 @@ class ViewCommittee(Committee):
         return torch.stack([mean for mean, _ in predictions]), torch.stack([variance for _, variance in predictions])
 
     def predict(self, batch: SeriesBatch) -> ViewPrediction:
-        means, variances = self.member_latents(batch)
+        return self.predicted(*self.member_latents(batch), batch.described)
+
+    def predicted(self, means: Tensor, variances: Tensor, statistics: Tensor | None) -> ViewPrediction:
+        """Returns the predictions of series by their members' latents, (K, n, outputs) and (K, n), and statistics."""
         scores = None
-        described = batch.described
-        if self.novelty is not None and described is not None:
-            scores = self.novelty.scores(variances + self.noise_variances[:, None], described)
+        if self.novelty is not None and statistics is not None:
+            scores = self.novelty.scores(variances + self.noise_variances[:, None], statistics)
         return ViewPrediction(self, means, variances, scores)
+
+    def shown(self, link: ClassLink, mean: Tensor, variance: Tensor, score: Tensor | None) -> Tensor:
+        """Returns the probabilities (n, classes) of a link for latents, mixed with the class frequencies where series
+        with these scores (n,) of novelty are far from all training series."""
+        chances = link.probabilities(mean, variance)
+        chances = chances / chances.sum(dim=1, keepdim=True)
+        if score is None or self.novelty is None or link.frequencies is None:
+            return chances
+        return self.novelty.mixed(chances, score, link.frequencies)
 
     def latents(self, batch: SeriesBatch) -> Latents:
         return average_latents(*self.member_latents(batch), self.weights)

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from siggpde.committee.committee import Latents, LeftOutRecord, ViewCommittee, ViewPrediction, average_latents
+from siggpde.committee.committee import Latents, LeftOutRecord, ViewCommittee, ViewPrediction
 from siggpde.committee.link import ClassLink, fit_link
 from siggpde.committee.mixture import NormalMixture
+from siggpde.committee.novelty import Scores
 from siggpde.committee.regression import Targets
 from siggpde.committee.weights import fold_numbers
 from siggpde.series import SeriesBatch
@@ -35,22 +36,26 @@ def record_of(committee: object) -> LeftOutRecord:
 @torch.no_grad()
 def prediction_sets(
     committee: ViewCommittee, batch: SeriesBatch, level: float, *, by_class: bool = False, allow_empty: bool = False
-) -> Tensor:
-    """Returns which classes are in the sets of m series, (m, classes) of bools; `allow_empty` may leave out all."""
+) -> tuple[Tensor, Scores | None]:
+    """Returns which classes are in the sets of m series, (m, classes) of bools, by the probabilities that are shown,
+    and the scores of novelty, None where the model has none; `allow_empty` may leave out all classes."""
     record, link = record_of(committee), committee.link
     assert link is not None
     jackknife, folds = Jackknife(committee, record), scored_folds(committee, record, allow_empty)
     weights = comparison_weights(record, record.mean.shape[1], by_class)
     needed = (1 - level) * (1 + weights.sum(0)) + _ROUNDING
     shares, sets = new_shares(batch, allow_empty).to(record.mean), []
+    scores: list[Scores] = []
     for without in jackknife.predict(batch):
         m = len(without.means)
         share, shares = shares[:m], shares[m:]
         included = 1 + sum(_weight_at_least(without, share, fold, jackknife, weights) for fold in folds) > needed
         if not allow_empty:
-            included[torch.arange(m), link.probabilities(*without.latents).argmax(1)] = True
+            shown = committee.shown(link, *without.latents, without.score)
+            included[torch.arange(m), shown.argmax(1)] = True
         sets.append(included)
-    return torch.cat(sets)
+        scores += [] if without.scores is None else [without.scores]
+    return torch.cat(sets), Scores(*map(torch.cat, zip(*scores, strict=True))) if scores else None
 
 
 def _weight_at_least(
@@ -60,7 +65,9 @@ def _weight_at_least(
     means = without.means[:, jackknife.group[fold.rows]] if jackknife.closed_form else without.means
     m, count, classes = means.shape
     variance = without.latents.variance.repeat_interleave(count)
-    chances = fold.link.probabilities(means.reshape(m * count, classes), variance).view(m, count, classes)
+    score = None if without.score is None else without.score.repeat_interleave(count)
+    chances = jackknife.committee.shown(fold.link, means.reshape(m * count, classes), variance, score)
+    chances = chances.view(m, count, classes)
     at_least = fold.scores[:, None] >= adaptive_scores(chances, share[:, None])  # (m, n, classes)
     return (at_least * weights[fold.rows]).sum(1)
 
@@ -85,7 +92,7 @@ def conformal_intervals(committee: ViewCommittee, batch: SeriesBatch, level: flo
     apart = (record.y.double() - record.mean[:, 0]).abs() / (record.variance + noise).sqrt()
     weights = comparison_weights(record, 1, by_class=False)[:, 0]
     ends = []
-    for latents, means in jackknife.predict(batch):
+    for latents, means, _ in jackknife.predict(batch):
         around = means[:, jackknife.group, 0] if jackknife.closed_form else means[:, :, 0]  # (m, n or 1)
         width = apart * (latents.variance + noise).sqrt()[:, None]
         low = -_upper_quantile(width - around, weights, level)
@@ -118,13 +125,16 @@ def scored_folds(committee: ViewCommittee, record: LeftOutRecord, randomised: bo
     assert committee.link is not None
     targets = Targets(record.y, record.mean.shape[1], _weights(committee, record), record.groups)
     numbers, share = fold_numbers(targets), training_shares(len(targets), randomised).to(record.mean)
+    novelty = committee.novelty
+    score = None if novelty is None or len(novelty.left_out_scores) != len(targets) else novelty.left_out_scores
     folds = []
     for number in numbers.unique():
         rows, others = (numbers == number).nonzero()[:, 0], (numbers != number).nonzero()[:, 0]
         link = committee.link
         if len(others):
             link = fit_link(record.mean[others], record.variance[others], targets[others])
-        scores = adaptive_scores(link.probabilities(record.mean[rows], record.variance[rows]), share[rows])
+        of_rows = None if score is None else score[rows.cpu()]
+        scores = adaptive_scores(committee.shown(link, record.mean[rows], record.variance[rows], of_rows), share[rows])
         folds.append(ScoredFold(rows, link, scores.gather(1, record.y[rows].long()[:, None])[:, 0]))
     return folds
 
@@ -205,11 +215,16 @@ _NUMBERS = 2**21  # of the predictions that are handled at a time
 
 
 class Without(NamedTuple):
-    """The latents of m series, and their means (m, G, outputs) without each of G groups, or (m, 1, outputs) of the
-    whole committee where there is no closed form."""
+    """The latents of m series, their means (m, G, outputs) without each of G groups, or (m, 1, outputs) of the whole
+    committee where there is no closed form, and their scores of novelty, None where these are not known."""
 
     latents: Latents
     means: Tensor
+    scores: Scores | None
+
+    @property
+    def score(self) -> Tensor | None:
+        return None if self.scores is None else self.scores.score
 
 
 class Jackknife:
@@ -236,15 +251,19 @@ class Jackknife:
             yield from self._whole(chunk) if self.errors is None else self._without(chunk, self.errors)
 
     def _whole(self, chunk: SeriesBatch) -> Iterator[Without]:
-        latents = self.committee.latents(chunk)
+        prediction = self.committee.predict(chunk)
+        latents = prediction.latents()
         size = max(1, _NUMBERS // (len(self.group) * latents.mean.shape[1]))
-        for mean, variance in zip(latents.mean.split(size), latents.variance.split(size), strict=True):
-            yield Without(Latents(mean, variance), mean[:, None])
+        for start in range(0, len(chunk), size):
+            part = slice(start, start + size)
+            some = Latents(latents.mean[part], latents.variance[part])
+            yield Without(some, some.mean[:, None], _some(prediction.scores, part))
 
     def _without(self, chunk: SeriesBatch, errors: Tensor) -> Iterator[Without]:
         rows = self.committee.rows(chunk)
         mixed = [member.mixed(rows) for member in self.committee.members]
-        latents = average_latents(*self.committee.latents_from(rows), self.committee.weights)
+        prediction = self.committee.predicted(*self.committee.latents_from(rows), chunk.described)
+        latents = prediction.latents()
         roots = [member.regression.root.double() for member in self.committee.members]
         solved = [part.gram @ root @ root.T for part, root in zip(mixed, roots, strict=True)]  # (Q k_x)^T, (m, n) each
         size = max(1, _NUMBERS // errors[0].numel())
@@ -256,7 +275,11 @@ class Jackknife:
                 shift += weights[part][:, :, None] * error
             if self.count < len(self.group):
                 shift = shift.new_zeros(len(shift), self.count, shift.shape[2]).index_add_(1, self.group, shift)
-            yield Without(some, some.mean[:, None] - shift)
+            yield Without(some, some.mean[:, None] - shift, _some(prediction.scores, part))
+
+
+def _some(scores: Scores | None, part: slice) -> Scores | None:
+    return None if scores is None else Scores(*(column[part] for column in scores))
 
 
 def group_numbers(record: LeftOutRecord) -> tuple[Tensor, int]:

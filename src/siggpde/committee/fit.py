@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from siggpde.committee.cost import MAX_LANDMARKS, announce, model_size, row_seco
 from siggpde.committee.large import COMPARED, LargeFit, choose_landmarks
 from siggpde.committee.link import fit_link
 from siggpde.committee.mixture import NormalMixture, recalibrate
-from siggpde.committee.novelty import Novelty
+from siggpde.committee.novelty import Novelty, callers_level, variances_without
 from siggpde.committee.recipes import in_words, kernels_of, recipes
 from siggpde.committee.regression import LeftOut, Regression, Targets, fit_exact
 from siggpde.committee.weight_space import without_series
@@ -29,12 +30,15 @@ from siggpde.views.facts import Fact, FactsView
 from siggpde.views.kinds import KINDS, default_views, kinds_of_kernels
 
 log = logging.getLogger(__name__)
+_LEAST_RISE = 0.1  # of the log of the variance
+_UNLIKE = 0.5  # the share of series that look unlike all others without those next to them; usual is up to 0.02
 
 
 @dataclass(frozen=True)
 class ViewSettings:
     """The checked settings of a fit on views; `options` is the one way in which paths are made, or None for several,
-    `words` the most of a view of paths, and without `keep_series` no kernel is taken to a power."""
+    `words` the most of a view of paths, and without `keep_series` no kernel is taken to a power. With `group_nearest`
+    series are left out with those next to them where new series would look unlike all of them otherwise."""
 
     kinds: tuple[str, ...] = KINDS
     more_views: tuple[View, ...] = ()
@@ -47,6 +51,7 @@ class ViewSettings:
     seed: int = 0
     time_limit: float | None = None
     progress: bool | None = False
+    group_nearest: bool = False
 
 
 def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSettings, shard: Shard) -> ViewCommittee:
@@ -55,10 +60,10 @@ def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSetti
     with Progress(settings.progress if shard.ranks.leads else False) as bar:
         fit.choose_landmarks()
         fit.fit_views(bar)
-        fit.compare_members(bar)
-        fit.weigh_members()
-        fit.refit_on_all_series(bar)
-    return fit.link()
+        committee = fit.committee(bar)
+        if settings.group_nearest and fit.groups_nearest(committee):
+            committee = fit.committee(bar)
+    return committee
 
 
 class _Fit:
@@ -90,12 +95,12 @@ class _Fit:
             views.insert(0, FactsView(settings.facts))
         announce(bar, views, self.landmarks, total)
         bar.start("views", len(views))
-        self.blocks: list[Block] = []
+        self.all_blocks: list[Block] = []
         self.rows: dict[str, Rows] = {}
         self.seconds: dict[str, float] = {}
         for number, view in enumerate(views):
             begun = time.perf_counter()
-            if self.blocks and settings.time_limit is not None and begun - self.started > settings.time_limit / 2:
+            if self.all_blocks and settings.time_limit is not None and begun - self.started > settings.time_limit / 2:
                 log.warning("time limit: %d of %d views are left out", len(views) - number, len(views))
                 break
             block, rows = view.fit(self.landmarks)
@@ -103,14 +108,58 @@ class _Fit:
                 raise ValueError(f"two views have the same name {min(taken)!r}; give your own another one")
             seconds = time.perf_counter() - begun
             log.debug("view %s: %s, %.2f s", view.kind, ", ".join(rows), seconds)
-            self.blocks.append(block)
+            self.all_blocks.append(block)
             self.rows |= rows
             # For views of the user's own; a kernel among several of a block costs its share.
             self.seconds |= dict.fromkeys(rows, seconds / (len(self.landmarks) * len(rows)))
             bar.step()
 
+    def committee(self, bar: Progress) -> ViewCommittee:
+        """Chooses the members and makes the committee."""
+        self.compare_members(bar)
+        self.weigh_members()
+        self.refit_on_all_series(bar)
+        return self.link()
+
+    def groups_nearest(self, committee: ViewCommittee) -> bool:
+        """Makes groups of series that are next to each other by the kernels, and says so, where series left out with
+        those next to them look unlike all training series: such as a new one does then."""
+        record, novelty, n = committee.left_out, committee.novelty, len(self.landmarks)
+        if novelty is None or record is None or not record.exact or record.groups is not None:
+            return False
+        similar = torch.zeros(n, n, dtype=torch.float64, device=self.landmarks.values.device)
+        for member, weight in zip(committee.members, committee.weights.tolist(), strict=True):
+            gram = member.recipe.mix(self.rows).gram
+            norms = gram.diagonal().clamp_min(1e-12).sqrt()
+            similar += weight * gram / norms / norms[:, None]
+        nearest = similar.fill_diagonal_(torch.inf).argsort(descending=True, stable=True)
+        for count in (1, 3, 7):
+            rows = nearest[:, : count + 1]
+            if 4 * count > n:
+                break
+            variances = torch.stack([variances_without(member.regression, rows) for member in committee.members])
+            logs = variances.cpu().log()
+            rises = novelty.weights @ (logs - novelty.left_out) > _LEAST_RISE  # constant series are all alike
+            if float((rises & (novelty.kernel_score(logs) > novelty.limit)).double().mean()) <= _UNLIKE:
+                continue
+            groups = torch.full((n,), -1)
+            for row in rows.cpu():
+                if groups[row[0]] < 0:
+                    groups[row[groups[row] < 0]] = row[0]
+            if self.shard.ranks.leads:
+                text = f"most series look unlike all others once the {count} nearest are left out too: series next to "
+                text += "each other are left out as groups; give groups= where you know what belongs together"
+                warnings.warn(text, UserWarning, stacklevel=callers_level())
+            every = torch.empty_like(groups)
+            every[self.choice.landmarks] = groups
+            self.targets = replace(self.targets, groups=every.to(self.targets.y.device))
+            self.landmark_targets = self.targets[self.choice.landmarks]
+            return True
+        return False
+
     def compare_members(self, bar: Progress) -> None:
         """Fits every candidate to some of the landmarks."""
+        self.blocks = self.all_blocks
         candidates = recipes(_kinds(self.blocks)) or recipes(_kinds(self.blocks, constant=True))[:1]
         self.candidates = [recipe for recipe in candidates if self.settings.keep_series or recipe.power == 1]
         if not self.candidates:

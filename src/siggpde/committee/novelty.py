@@ -128,9 +128,10 @@ _ONE = 0.95  # the quantile of left-out series at which a standardised score is 
 _LEAST_SPREAD, _LEAST_VARIANCE = 1e-6, 1e-300
 _RARE = 0.001
 _FEWEST = 20  # training series, of a class or of all, that tell what is unusual
-_OUTLIER = 4.0
-_CAUTION = 2.0
+_OUTLIER = 2.0
+_CAUTION = 10.0
 _FEW = 70
+_LEAST_TRUST = 1e-6
 _ALARM = 1.25  # an alarm is at so many times H
 _SAVED = {"statistics": "facts", "left_out_statistics": "left_out_facts"}  # the keys of all saved models
 
@@ -250,12 +251,13 @@ class Novelty:
         return torch.stack(columns, dim=1)
 
     def trust(self, score: Tensor) -> Tensor:
-        """Returns rho = exp(-2 max(T - H, 0) / M), (n,): the share that the model's own prediction keeps."""
+        """Returns rho = exp(-10 max(T - H, 0) / M), (n,): the share that the model's own prediction keeps."""
         return (-_CAUTION * (score - self.limit).clamp_min(0.0) / self.largest).exp()
 
-    def mixed(self, chances: Tensor, scores: Scores, known: Tensor) -> Tensor:
-        """Returns the probabilities (n, ...) of a model, mixed with those `known` without looking at the series."""
-        trust = self.trust(scores.score).to(chances).view(-1, *[1] * (chances.ndim - 1))
+    def mixed(self, chances: Tensor, score: Tensor, known: Tensor) -> Tensor:
+        """Returns the probabilities (n, ...) of a model, mixed with those `known` without looking at the series, of
+        which a little is always left, so that the order of classes is not lost where those `known` are equal."""
+        trust = self.trust(score).clamp_min(_LEAST_TRUST).to(chances).view(-1, *[1] * (chances.ndim - 1))
         return trust * chances + (1 - trust) * known.to(chances)
 
     def alarms(self, score: Tensor) -> Tensor:
@@ -313,6 +315,21 @@ def _joined(regression: Regression, rows: Rows, record: LeftOutRecord, number: i
     inverse = 1 / (record.variances[number] / amplitude + own_noise)  # Q_ii
     joined = 1 / (inverse + (projected @ root.T).square() / s[:, None])
     return amplitude * ((joined - own_noise).clamp_min(0.0) + noise)
+
+
+def variances_without(regression: Regression, rows: Tensor) -> Tensor:
+    """Returns the variances (n,) of the targets of the n landmarks, with the noise of a series of weight 1, without the
+    landmarks at `rows` (n, k), of which the first is the landmark itself: with Q in blocks, ((Q_rows)^-1)_00."""
+    assert regression.counts is not None
+    counts, noise = regression.counts, regression.noise
+    root = regression.root.double() / counts.sqrt()[:, None]
+    vectors = root / root.square().sum(0).sqrt()
+    factor, vectors = root[rows], vectors[rows]
+    eye = torch.eye(rows.shape[1], dtype=root.dtype, device=root.device)
+    # The root leaves out directions in which the kernel tells less than the noise.
+    blocks = factor @ factor.mT + (eye - vectors @ vectors.mT) / noise
+    variance = torch.linalg.inv(blocks)[:, 0, 0]
+    return regression.amplitude * (((variance - noise) / counts).clamp_min(0.0) + noise)
 
 
 class NoveltyWarning(UserWarning):

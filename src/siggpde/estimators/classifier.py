@@ -273,6 +273,9 @@ class SeriesClassifier(SeriesEstimator):
         """Gives sets of classes that hold the true one with a given probability, by left-out training series
         (`siggpde.committee.conformal`).
 
+        Sets are made of the probabilities of `predict_proba`, with the same warning of series that are unlike all
+        training series: of these no share is promised.
+
         Parameters
         ----------
         X, facts : as for `fit`
@@ -295,7 +298,8 @@ class SeriesClassifier(SeriesEstimator):
         level, committee = check_level(level), cast(Any, self.committee_)  # without left-out series it is refused
         batch = self._batch(X, facts=facts)
         with self._threads(batch):
-            sets = prediction_sets(committee, batch, level, by_class=by_class, allow_empty=allow_empty)
+            sets, scores = prediction_sets(committee, batch, level, by_class=by_class, allow_empty=allow_empty)
+            self._warn(scores)
         return sets.cpu().numpy()
 
     def _predict_proba(self, X: Any) -> np.ndarray:

@@ -292,7 +292,7 @@ class PaperPrediction:
         novelty = self.committee.novelty
         if self.scores is None or novelty is None:
             return probabilities
-        return novelty.mixed(probabilities, self.scores, novelty.frequencies)
+        return novelty.mixed(probabilities, self.scores.score, novelty.frequencies)
 
     def probability_spread(self) -> Tensor:
         raise ValueError(
@@ -320,7 +320,7 @@ class PaperPrediction:
         density = self._likelihood.log_predictive(self.mean, self.variance, self.committee.model.targets(y)).double()
         if self.scores is None or novelty is None or novelty.labels is None:
             return density
-        return novelty.mixed(density.exp(), self.scores, novelty.frequencies[y.long().cpu()]).log()
+        return novelty.mixed(density.exp(), self.scores.score, novelty.frequencies[y.long().cpu()]).log()
 
     @property
     def _likelihood(self) -> Any:

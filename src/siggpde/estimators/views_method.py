@@ -54,6 +54,7 @@ def fit_by_views(
             seed=settings.seed,
             time_limit=settings.time_limit,
             progress=settings.progress,
+            group_nearest=settings.related == "group" and info.groups is None,
         ),
         shard,
     )
