@@ -13,6 +13,8 @@ struct Failure {
         memory = 3,      // an allocation failed
         inaccurate = 4,  // the result is there, but rounding has taken most of its digits
         lost = 5,        // rounding has taken all digits of the result
+        costly = 6,      // segments are so long that their pieces would take too much work
+        negative = 7,    // k(X, X) came out below zero, where it is not by finite differences
     };
     Code code = none;
     long series = -1;

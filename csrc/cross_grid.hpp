@@ -34,6 +34,7 @@ struct CrossGrid {
     template <bool Store>
     [[gnu::noinline]] void sweep(long begin, long end, V* bottom, V* rho, V* store, Scales scales, Lifted& lifted) const {
         for (long i = begin; i < end; ++i) {
+            if ((i & rows_between_checks) == rows_between_checks) check_interrupt();
             const long turn = (i - begin) % rows_together;
             if (turn == 0) coefficients(i, end, rho, lifted);
             V a[M], b[M], c = broadcast<T>(1), scale{};
@@ -209,6 +210,7 @@ struct CrossGrid {
                                  grid.scaled() ? of_cells + row : nullptr, held);
                 end_bar = V{};
                 if (turn == 0) pull_back(i, count);
+                if ((i & rows_between_checks) == rows_between_checks) check_interrupt();
             }
             return true;
         }

@@ -102,6 +102,7 @@ struct DiagonalGrid {
     [[gnu::noinline]] void sweep(long begin, long end, Corner& corner, V* bottom, V* rho, V* store, Scales scales,
                                  Lifted& lifted) const {
         for (long i = begin; i < end; ++i) {
+            if ((i & rows_between_checks) == rows_between_checks) check_interrupt();
             watch_fall(corner.value);
             const long turn = (i - begin) % rows_together;
             if (turn == 0) coefficients(i, end, rho, lifted);
@@ -314,6 +315,7 @@ struct DiagonalReversal {
             corner_bar = grid.reverse_row(i, cells, rho + turn * rows, rho_bar + turn * rows, bottom_bar, corner_bar,
                                           grid.scaled() ? scales : nullptr, held);
             if (turn == 0) pull_back(i, count);
+            if ((i & rows_between_checks) == rows_between_checks) check_interrupt();
         }
         return true;
     }

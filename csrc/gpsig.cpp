@@ -9,6 +9,7 @@
 #include "isa.hpp"
 #include "memory.hpp"
 #include "parallel.hpp"
+#include "without_gil.hpp"
 
 namespace nb = nanobind;
 
@@ -91,7 +92,7 @@ int threads_for(const TensorBatch& batch, int allowed) {
 
 void tensor_levels_forward(std::uintptr_t g, long series, long times, long rows, int level, int order, std::uintptr_t values,
              int threads) {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     const TensorBatch batch{at<const double>(g), series, times, rows, level, order};
     parallel_for(threads_for(batch, threads), series,
                  [&](long one) { loops().forward(batch, one, at<double>(values)); });
@@ -99,7 +100,7 @@ void tensor_levels_forward(std::uintptr_t g, long series, long times, long rows,
 
 void tensor_levels_backward(std::uintptr_t g, long series, long times, long rows, int level, int order, std::uintptr_t grad,
               std::uintptr_t grad_g, int threads) {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     const TensorBatch batch{at<const double>(g), series, times, rows, level, order};
     parallel_for(threads_for(batch, threads), series, [&](long one) {
         const Scratch<double> scratch(std::size_t(times) * largest_level * lane_step);
@@ -130,7 +131,7 @@ void over_blocks(const PairBatch& batch, long scratch_size, int allowed, const W
 
 void pair_levels_forward(std::uintptr_t d, long groups, long rows, long columns, long pairs, int level,
              std::uintptr_t values, int threads) {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     const PairBatch batch{at<const double>(d), groups, rows, columns, pairs, level};
     over_blocks(batch, batch.forward_scratch(), threads, [&](long group, long first, double* scratch) {
         pair_loops().forward[level - least_pair_level](batch, group, first, at<double>(values), scratch);
@@ -139,7 +140,7 @@ void pair_levels_forward(std::uintptr_t d, long groups, long rows, long columns,
 
 void pair_levels_backward(std::uintptr_t d, long groups, long rows, long columns, long pairs, int level,
               std::uintptr_t grad, std::uintptr_t grad_d, int threads) {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     const PairBatch batch{at<const double>(d), groups, rows, columns, pairs, level};
     over_blocks(batch, batch.backward_scratch(), threads, [&](long group, long first, double* scratch) {
         pair_loops().backward[level - least_pair_level](batch, group, first, at<const double>(grad), at<double>(grad_d),
@@ -175,6 +176,7 @@ void forward_part(const LinearPairs& pairs, long part, double* values) {
     const Scratch<double> scratch(std::size_t(batch.forward_scratch() * lane_step));
     double found[largest_pair_level * lane_step];
     pairs.parts.each(part, [&](long row, long block) {
+        check_interrupt();
         pair_loops().products(pairs.of, row, block, d.get());
         pair_loops().forward[batch.level - least_pair_level](batch, 0, 0, found, scratch.get());
         pairs.parts.put(found, row, block, values);
@@ -191,6 +193,7 @@ void backward_part(const LinearPairs& pairs, long part, const double* grad, doub
     std::fill_n(of_x.get(), rows * lanes, 0.0);
     double of_levels[largest_pair_level * lane_step];
     pairs.parts.each(part, [&](long row, long block) {
+        check_interrupt();
         pairs.parts.gather(grad, row, block, of_levels);
         pair_loops().products(of, row, block, d.get());
         pair_loops().backward[batch.level - least_pair_level](batch, 0, 0, of_levels, grad_d.get(), scratch.get());
@@ -207,7 +210,7 @@ LinearPairs pairs_of(std::uintptr_t x, std::uintptr_t y, long series, long rows,
 
 void linear_levels_forward(std::uintptr_t x, std::uintptr_t y, long series, long rows, long others, long columns, long channels,
              int level, bool same, long parts, std::uintptr_t values, int threads) {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     const LinearPairs pairs = pairs_of(x, y, series, rows, others, columns, channels, level, same, parts);
     pairs.parts.share_out(threads, pairs.operations(),
                           [&](long part) { forward_part(pairs, part, at<double>(values)); });
@@ -217,7 +220,7 @@ void linear_levels_forward(std::uintptr_t x, std::uintptr_t y, long series, long
 void linear_levels_backward(std::uintptr_t x, std::uintptr_t y, long series, long rows, long others, long columns, long channels,
               int level, bool same, long parts, std::uintptr_t grad, std::uintptr_t grad_x, std::uintptr_t grad_y,
               int threads) {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     const LinearPairs pairs = pairs_of(x, y, series, rows, others, columns, channels, level, same, parts);
     pairs.parts.share_out(threads, pairs.operations(), [&](long part) {
         backward_part(pairs, part, at<const double>(grad), at<double>(grad_x), at<double>(grad_y));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "cell.hpp"
+#include "interrupt.hpp"
 #include "lanes.hpp"
 #include "memory.hpp"
 #include "signature_kernel.hpp"
@@ -443,6 +444,8 @@ struct Vectors {
     Vectors(const Vectors&) = delete;
     Vectors& operator=(const Vectors&) = delete;
 };
+
+constexpr long rows_between_checks = 7;  // of Ctrl-C, one less: rows that are short are none
 
 struct Checkpoints {
     static constexpr long cache_bytes = 4L << 20;  // states are stored whole, and no row computed twice, while they fit

@@ -14,6 +14,7 @@
 #include "arguments.hpp"
 #include "isa.hpp"
 #include "parallel.hpp"
+#include "without_gil.hpp"
 
 namespace nb = nanobind;
 
@@ -101,14 +102,14 @@ private:
 
 template <class T>
 int forward(const LogCoordinates& log, std::uintptr_t signature, long n, std::uintptr_t out, int threads) {
-    nb::gil_scoped_release release;
+    const WithoutGil unlocked;
     return log.forward<T>(n, at<const T>(signature), at<T>(out), threads);
 }
 
 template <class T>
 void backward(const LogCoordinates& log, std::uintptr_t signature, long n, std::uintptr_t grad_out,
               std::uintptr_t grad_signature, int threads) {
-    nb::gil_scoped_release release;
+    const WithoutGil unlocked;
     log.backward<T>(n, at<const T>(signature), at<const T>(grad_out), at<T>(grad_signature), threads);
 }
 

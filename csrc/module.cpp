@@ -18,6 +18,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "interrupt.hpp"
 #include "isa.hpp"
 #include "memory.hpp"
 
@@ -33,6 +34,12 @@ void bind_gpsig(nb::module_& module);
 }  // namespace siggpde
 
 NB_MODULE(_core, module) {
+    nb::register_exception_translator([](const std::exception_ptr& error, void*) {
+        try {
+            std::rethrow_exception(error);
+        } catch (const siggpde::Interrupted&) {
+        }
+    });
     module.def("isa", [] { return siggpde::isa_name(siggpde::best_isa()); }, "The instruction set picked at run time.");
     module.attr("lane_step") = siggpde::lane_step;
     siggpde::bind_signature(module);
@@ -44,6 +51,16 @@ NB_MODULE(_core, module) {
 }
 
 namespace siggpde {
+
+thread_local constinit Call* current_call = nullptr;
+
+void Call::ask() {
+    asked_ = ticks();
+    const nb::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() == 0) return;
+    stopped_ = true;
+    throw Interrupted();
+}
 
 namespace {
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <mutex>
@@ -13,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "memory.hpp"
 
 namespace siggpde {
@@ -22,28 +25,63 @@ template <class Work>
 void parallel_for(int threads, long tasks, const Work& work) {
     threads = int(std::min<long>(threads, tasks));
     if (threads <= 1) {
-        for (long task = 0; task < tasks; ++task) work(task);
+        for (long task = 0; task < tasks; ++task) {
+            check_interrupt();
+            work(task);
+        }
         return;
     }
     std::atomic<long> next{0};
     std::exception_ptr failure;
     std::mutex guard;
-    auto loop = [&] {
+    std::condition_variable done;
+    int working = 0;
+    const auto kept = [&](const auto& attempt) {
         try {
-            for (long task = next++; task < tasks; task = next++) work(task);
+            attempt();
         } catch (...) {
             const std::lock_guard lock(guard);
             failure = std::current_exception();
         }
     };
+    const auto loop = [&] {
+        for (long task = next++; task < tasks; task = next++) {
+            check_interrupt();
+            work(task);
+        }
+    };
+    const auto help = [&, call = current_call] {
+        current_call = call;
+        kept(loop);
+        const std::lock_guard lock(guard);
+        --working;
+        done.notify_one();
+    };
     std::vector<std::thread> helpers;
     helpers.reserve(threads - 1);
     try {
-        for (int i = 1; i < threads; ++i) helpers.emplace_back(loop);
+        for (int i = 1; i < threads; ++i) {
+            {
+                const std::lock_guard lock(guard);
+                ++working;
+            }
+            helpers.emplace_back(help);
+        }
     } catch (const std::system_error&) {
         // No more threads to be had: those there are do the work.
+        const std::lock_guard lock(guard);
+        --working;
     }
-    loop();
+    kept(loop);
+    kept([&] {  // Ctrl-C is seen by this thread only, while it waits too
+        std::unique_lock lock(guard);
+        while (working > 0) {
+            done.wait_for(lock, std::chrono::milliseconds(20));
+            lock.unlock();
+            check_interrupt();
+            lock.lock();
+        }
+    });
     for (auto& helper : helpers) helper.join();
     if (failure) std::rethrow_exception(failure);
 }
@@ -64,7 +102,10 @@ void for_blocks(long n, int width, int threads, std::size_t bytes, const Work& w
     const std::size_t share = (bytes + 127) / 64 * 64;
     Scratch<char> memory(share * threads);
     parallel_for(threads, threads, [&](long thread) {
-        for (long block = next++; block < blocks; block = next++) work(block, memory.get() + share * thread);
+        for (long block = next++; block < blocks; block = next++) {
+            check_interrupt();
+            work(block, memory.get() + share * thread);
+        }
     });
 }
 

@@ -23,6 +23,10 @@ struct Plan {
     double estimate = 0;    // bound of the relative error
     long steps = 0;         // pieces in all
     bool splits() const { return longest > 0 || uniform > 1; }
+    bool costly(long segments) const {
+        const double most = most_times_segments * cell_work[first_legendre_scheme] * double(segments) * double(segments);
+        return longest > 0 && cell_work[scheme] * double(steps) * double(steps) > std::max(most_work, most);
+    }
 };
 
 struct PlanRequest {

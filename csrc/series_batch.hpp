@@ -194,6 +194,7 @@ Failure plan_lanes(const SeriesBatch<T>& batch, const PlanRequest& request, cons
         const Verdict verdict = make_plan(size, own, plans[series]);
         if (verdict == Verdict::too_large) return {Failure::overflow, series};
         if (verdict == Verdict::cut) make_cuts(size, batch.squared_segments(series), own, plans[series]);
+        if (plans[series].costly(size.segments)) return {Failure::costly, series};
     }
     return {};
 }
@@ -322,6 +323,7 @@ struct DiagonalRequest {
     bool scales = false;    // gradient in the logarithms of the channel scales
     T* parameters = nullptr;  // [series][2], with a gradient of lifted paths: in the logarithms of bandwidth and amplitude
     double* inflation = nullptr;  // [series], or null: how much larger the error can be than planned
+    bool widens = true;  // series whose digits are lost in float32 are solved in float64
     int threads = 1;
 };
 

@@ -11,6 +11,7 @@
 #include "arguments.hpp"
 #include "isa.hpp"
 #include "parallel.hpp"
+#include "without_gil.hpp"
 
 namespace nb = nanobind;
 
@@ -267,7 +268,7 @@ private:
 template <class T>
 int forward(const SignatureTree& tree, std::uintptr_t x, std::uintptr_t lengths, long n, long length, bool increments,
             std::uintptr_t start, std::uintptr_t out, int threads) {
-    nb::gil_scoped_release release;
+    const WithoutGil unlocked;
     const Batch<T> batch{at<const T>(x), at<const long long>(lengths), n, length, increments};
     return tree.forward<T>(batch, at<const T>(start), at<T>(out), threads);
 }
@@ -276,7 +277,7 @@ template <class T>
 void backward(const SignatureTree& tree, std::uintptr_t x, std::uintptr_t lengths, long n, long length,
               bool increments, std::uintptr_t start, std::uintptr_t grad_out, std::uintptr_t grad_x,
               std::uintptr_t grad_start, int threads) {
-    nb::gil_scoped_release release;
+    const WithoutGil unlocked;
     const Batch<T> batch{at<const T>(x), at<const long long>(lengths), n, length, increments};
     tree.backward<T>(batch, at<const T>(start), at<const T>(grad_out), at<T>(grad_x), at<T>(grad_start), threads);
 }

@@ -1,5 +1,6 @@
 // From rows of series to lanes and back: paths, coefficients and their gradients.
 #include "chen.hpp"
+#include "interrupt.hpp"
 #include "lanes.hpp"
 #include "signature.hpp"
 
@@ -238,6 +239,7 @@ struct Backward : Forward<T> {
         for (long i = 0; i < n; ++i) checkpoints[i] = this->state[i];
         const long final_segment = (steps - 1) / segment * segment;
         for (long at = 0; at < final_segment; ++at) {
+            if ((at & 63) == 63) check_interrupt();
             this->divide(tree, at);
             step<T, 1>(tile.inner, tile.n_inner, this->state, this->state, this->tables);
             if ((at + 1) % segment == 0)
@@ -252,6 +254,7 @@ struct Backward : Forward<T> {
                 step<T, 1>(tile.inner, tile.n_inner, in, in + n, this->tables);
             }
             for (long at = last - 1; at >= first; --at) {
+                if ((at & 31) == 31) check_interrupt();
                 this->divide(tree, at);
                 for (int i = 0; i < accumulators * d; ++i) vbar[i] = vec<T>{};
                 for (long i = 0; i < row; ++i) rows_bar[i] = vec<T>{};
@@ -296,6 +299,7 @@ Status forward(const TreeView& tree, const Batch<T>& batch, long block, const T*
         load_start(lanes, tile->start, tile->size, start, tree.columns, f.state);
         long at = 0;
         for (; at + 1 < lanes.steps; at += 2) {
+            if ((at & 63) == 62) check_interrupt();
             f.divide(tree, at, 0);
             f.divide(tree, at + 1, 1);
             step<T, 2>(tile->ops, tile->n_ops, f.state, f.state, f.tables);

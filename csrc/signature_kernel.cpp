@@ -3,6 +3,7 @@
 
 #include "arguments.hpp"
 #include "series_batch.hpp"
+#include "without_gil.hpp"
 
 namespace nb = nanobind;
 
@@ -47,7 +48,7 @@ nb::object diagonal(std::uintptr_t x, long count, long points, int channels, std
     request.threads = threads;
     Failure failure;
     {
-        nb::gil_scoped_release unlocked;
+        const WithoutGil unlocked;
         failure = solve_diagonal(batch, request);
     }
     return as_tuple(failure);
@@ -74,7 +75,7 @@ nb::object gram(std::uintptr_t x, long x_count, long x_points, std::uintptr_t x_
     request.threads = threads;
     Failure failure;
     {
-        nb::gil_scoped_release unlocked;
+        const WithoutGil unlocked;
         failure = solve_gram(xs, y ? &ys : nullptr, request);
     }
     return as_tuple(failure);
@@ -87,6 +88,8 @@ nb::dict failure_codes() {
     codes["memory"] = int(Failure::memory);
     codes["inaccurate"] = int(Failure::inaccurate);
     codes["lost"] = int(Failure::lost);
+    codes["costly"] = int(Failure::costly);
+    codes["negative"] = int(Failure::negative);
     return codes;
 }
 
@@ -114,6 +117,8 @@ nb::dict plan_constants() {
     constants["finite_differences"] = finite_differences;
     constants["first_legendre_scheme"] = first_legendre_scheme;
     constants["cell_work"] = as_tuple(cell_work);
+    constants["most_work"] = most_work;
+    constants["most_times_segments"] = most_times_segments;
     constants["longest_piece"] = longest_piece;
     constants["cut_factors"] = as_tuple(cut_factors);
     constants["overflowing_segment_f64"] = overflowing_segment_f64;

@@ -58,6 +58,10 @@ inline constexpr double cell_work[schemes] = {14, 36, 80, 150, 245, 375, 760};
 inline constexpr double longest_piece = 1.5;
 inline constexpr int cut_factors[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
+// More work than this on one series, and this many times that of its segments as they are, is refused: some seconds.
+inline constexpr double most_work = 1.5e10;
+inline constexpr double most_times_segments = 100;
+
 // A segment longer than this makes k of a part of the path exceed the range of the type, or of log k.
 inline constexpr double overflowing_segment_f64 = 700;
 inline constexpr double overflowing_segment_f32 = 87;

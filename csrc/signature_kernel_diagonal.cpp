@@ -35,10 +35,18 @@ public:
             if (!std::isfinite(request_.value[i])) return {Failure::overflow, i};
         const double rounding = roundings * ordinary_fall * std::numeric_limits<T>::epsilon();
         const double worst_rounding = sizeof(T) == 8 ? inaccurate_above_f64 : inaccurate_above_f32;
-        for (long i = 0; i < batch_.count; ++i)
+        Failure worst;
+        for (long i = 0; i < batch_.count; ++i) {
+            Failure failure;
             if (const double error = rounding * inflation_[i]; error > std::max(worst_rounding, request_.plan.tol))
-                return {error > 1 ? Failure::lost : Failure::inaccurate, i};
-        return {};
+                failure = {error > 1 ? Failure::lost : Failure::inaccurate, i};
+            if constexpr (sizeof(T) == 4)
+                if (failure && request_.widens) failure = solve_wide(i);
+            if (!request_.log && request_.widens && request_.plan.refine < 0 && request_.value[i] < 0)
+                failure = {failure ? Failure::lost : Failure::negative, i};
+            if (failure && (!worst || worst.code == Failure::inaccurate)) worst = failure;
+        }
+        return worst;
     }
 
 private:
@@ -117,6 +125,35 @@ private:
         else write_gradients(members, count, gradient, width);
     }
 
+    // One series in float64.
+    Failure solve_wide(long i) const {
+        const long size = batch_.length(i) * batch_.channels, out = request_.scales ? batch_.channels : size;
+        const long stride = request_.scales ? batch_.channels : batch_.points * batch_.channels;
+        const std::vector<double> points(batch_.begin(i), batch_.begin(i) + size);
+        std::vector<double> scale, gradient(request_.gradient ? out : 0);
+        if (batch_.scale) scale.assign(batch_.scale, batch_.scale + batch_.channels);
+        double value = 0, inflation = 1, parameters[2] = {};
+        const SeriesBatch<double> one{points.data(), 1, batch_.length(i), batch_.channels, nullptr,
+                                      batch_.scale ? scale.data() : nullptr, batch_.kernel};
+        DiagonalRequest<double> request;
+        request.plan = request_.plan;
+        request.log = request_.log;
+        request.value = &value;
+        request.inflation = &inflation;
+        request.gradient = request_.gradient ? gradient.data() : nullptr;
+        request.scales = request_.scales;
+        request.parameters = request_.parameters ? parameters : nullptr;
+        Failure failure = DiagonalRun<double>(one, request).run();
+        const double error = roundings * ordinary_fall * std::numeric_limits<double>::epsilon() * inflation;
+        if (failure.code == Failure::inaccurate && error <= inaccurate_above_f32) failure = {};
+        request_.value[i] = T(value);
+        if (request_.gradient) std::copy(gradient.begin(), gradient.end(), request_.gradient + i * stride);
+        if (request_.parameters) std::copy(parameters, parameters + 2, request_.parameters + 2 * i);
+        if (!failure && !std::isfinite(request_.value[i])) failure = {Failure::overflow};
+        if (failure) failure.series = i;
+        return failure;
+    }
+
     void write_lifted_gradients(const long* members, int count, long steps, const T* of_ends, const T* parameters) const {
         const int channels = batch_.channels, width = loops_.width<T>();
         const T* of_starts = of_ends + steps * channels * width;
@@ -183,7 +220,12 @@ private:
             }
             PlanRequest sharper = request_.plan;
             sharper.tol /= ratio;
+            const Plan before = plans_[i];
             if (make_plan(size, sharper, plans_[i]) == Verdict::cut) make_cuts(size, squared, sharper, plans_[i]);
+            if (plans_[i].costly(size.segments)) {  // what is lost is warned of
+                plans_[i] = before;
+                continue;
+            }
             members.push_back(i);
         }
         if (members.empty()) return false;

@@ -34,11 +34,13 @@ struct Side {
             coarse.plan.tol = std::max(request.tol, rough_tol);
             coarse.plan.diagonal_only = true;
             coarse.log = log;
+            coarse.widens = false;
             coarse.value = value.data();
             coarse.inflation = inflation.data();
             coarse.threads = threads;
             const Failure failure = solve_diagonal(batch, coarse);
-            if (failure.code == Failure::not_finite || failure.code == Failure::memory) return failure;
+            if (failure.code == Failure::not_finite || failure.code == Failure::memory || failure.code == Failure::costly)
+                return failure;
             if (failure.code == Failure::inaccurate || failure.code == Failure::lost) rounding = failure;
         }
         for (double& ratio : inflation) ratio = std::min(ratio, max_inflation);
@@ -89,6 +91,8 @@ public:
             const long columns = y_.batch.count;
             for (long i = 0; i < x_.batch.count * columns; ++i)
                 if (!std::isfinite(request_.value[i])) return {Failure::overflow, i / columns, i % columns};
+            for (long i = 0; symmetric_ && request_.plan.refine < 0 && i < columns; ++i)
+                if (request_.value[i * columns + i] < 0) return {x_.rounding ? Failure::lost : Failure::negative, i};
         }
         return {};
     }

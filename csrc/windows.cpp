@@ -19,6 +19,7 @@
 #include "isa.hpp"
 #include "memory.hpp"
 #include "parallel.hpp"
+#include "without_gil.hpp"
 
 namespace nb = nanobind;
 
@@ -78,7 +79,7 @@ public:
     int pool(std::uintptr_t x, std::uintptr_t lengths, long n, long length, std::uintptr_t lift_factor,
              std::uintptr_t path_scale, std::uintptr_t thresholds, int n_thresholds, std::uintptr_t whole, long whole_row,
              std::uintptr_t thirds, long third_row, int threads) const {
-        nb::gil_scoped_release release;
+        const WithoutGil unlocked;
         const Rows<T> rows{at<const T>(x), at<const long long>(lengths), n, length, view_.channels};
         const WindowNumbers<T> numbers{at<const T>(lift_factor), at<const T>(path_scale), at<const T>(thresholds),
                                        n_thresholds};
@@ -104,7 +105,7 @@ public:
     int chosen(std::uintptr_t x, std::uintptr_t lengths, long n, long length, std::uintptr_t lift_factor,
                std::uintptr_t path_scale, std::uintptr_t series, std::uintptr_t windows, long count, std::uintptr_t out,
                int threads) const {
-        nb::gil_scoped_release release;
+        const WithoutGil unlocked;
         const Rows<T> rows{at<const T>(x), at<const long long>(lengths), n, length, view_.channels};
         const WindowNumbers<T> numbers{at<const T>(lift_factor), at<const T>(path_scale), nullptr, 0};
         // Sorted by series: those of series i are start[i] .. start[i + 1].
@@ -174,6 +175,7 @@ private:
         std::atomic<int> failure{Failure::none};  // the first of the list of codes, whichever block is done first
         parallel_for(threads, threads, [&](long thread) {
             for (long block = next++; block < blocks; block = next++) {
+                check_interrupt();
                 WindowLanes<T> lanes;
                 const long* mine = items + block * width;
                 lanes.count = int(std::min<long>(width, n - block * width));
@@ -251,7 +253,7 @@ double middle_of_gap(SortedColumn& column, long count, long j, long parts, doubl
 // values (count, columns) -> out (thresholds, columns).
 void separating_thresholds(std::uintptr_t values, long count, long columns, long thresholds, double distinct,
                            double clearance, std::uintptr_t out, int threads) {
-    nb::gil_scoped_release release;
+    const WithoutGil unlocked;
     const double* const table = reinterpret_cast<const double*>(values);
     double* const result = reinterpret_cast<double*>(out);
     const long tasks = (columns + columns_together - 1) / columns_together;

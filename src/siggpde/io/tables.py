@@ -388,14 +388,16 @@ def _check_rows_are_series(frame: pl.DataFrame, numbers: list[str], taken: Seque
     if len(numbers) > _MOST_TO_CHECK or len(frame) < 2 * _FEWEST_IDS:
         return
     left = set(taken)
-    for series in [column for column in frame.columns if column not in left][:_MOST_TO_CHECK]:
+    candidates = [column for column in frame.columns if column not in left][:_MOST_TO_CHECK]
+    possible = list(_possible_times(frame, candidates, numbers))
+    for series in candidates:
         kind = frame.schema[series]
         if not (kind.is_integer() or kind in (pl.String, pl.Categorical) or isinstance(kind, pl.Enum)):
             continue
         different = frame[series].n_unique()
         if frame[series].null_count() or different < 2 or 2 * different > len(frame):
             continue
-        for time, times in _possible_times(frame, [column for column in frame.columns if column not in left], numbers):
+        for time, times in possible:
             steps = pl.DataFrame({"id": frame[series], "time": times}).select(pl.col("time").diff().over("id"))["time"]
             steps, dated = steps.drop_nulls(), time not in numbers  # dates may be there twice
             growing = (steps > 0).all() or (dated and (steps >= 0).all() and 2 * (steps > 0).sum() > len(steps))
@@ -411,7 +413,7 @@ def _possible_times(
     frame: pl.DataFrame, columns: Sequence[str], numbers: Sequence[str]
 ) -> Iterator[tuple[str, pl.Series]]:
     """Returns the columns that may be times, by name: numbers, dates, and text of which every cell is a date."""
-    for column in columns[:_MOST_TO_CHECK]:
+    for column in columns:
         values = frame[column]
         if column in numbers and values.dtype.is_numeric():
             yield column, values.cast(pl.Float64)

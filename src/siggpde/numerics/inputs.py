@@ -9,6 +9,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache, wraps
 from typing import Any, NoReturn, TypeVar
 
@@ -75,8 +76,9 @@ def _own(x: Tensor) -> Tensor:
     """Returns x contiguous; where the program has other threads, which may change it meanwhile, a copy."""
     if threading.active_count() == 1 or not x.is_cpu:
         return x.contiguous()
-    pinned = x.detach().resolve_neg().numpy()  # whose memory cannot be resized
-    return x.clone(memory_format=torch.contiguous_format) if pinned is not None else x
+    with suppress(RuntimeError):  # of tensors that a transform of functions wraps
+        x.detach().numpy()  # after which its memory cannot be resized
+    return x.clone(memory_format=torch.contiguous_format)
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -245,7 +247,7 @@ def raise_or_warn(
     if code == NEGATIVE:
         raise ArithmeticError(
             f"the signature kernel of series {series} of {name} with itself came out below zero, which it never is; "
-            "rescale the series, or with solver='fd' raise `refine`"
+            "rescale the series, or lower `tol`"
         )
     if code == NOT_FINITE:
         raise_not_finite(*((y, y_lengths) if side and y is not None else (x, x_lengths)), name)

@@ -341,7 +341,12 @@ def normalized_gram(pairs: Pairs, differentiable: bool) -> Tensor:
     wide, other = x.double(), None if y is None else y.double()
     backend = backend_for(wide, other, static=settings.static)
     norm_x = backend.diagonal(wide, x_lengths, settings, True, differentiable) / 2
-    norm_y = norm_x if other is None else backend.diagonal(other, y_lengths, settings, True, differentiable) / 2
+    norm_y = norm_x
+    if other is not None:
+        try:
+            norm_y = backend.diagonal(other, y_lengths, settings, True, differentiable) / 2
+        except (ValueError, ArithmeticError) as error:  # which calls its argument x
+            raise type(error)(str(error).replace(" of x", " of y").replace("x is not", "y is not")) from error
     value = backend.gram(pairs._replace(x=wide, y=other, norms=(norm_x, norm_y)), differentiable)
     if other is None:
         value = torch.where(torch.eye(len(x), dtype=torch.bool, device=x.device), 1.0, value)

@@ -12,7 +12,7 @@ from torch import Tensor
 from siggpde.numerics import autograd
 from siggpde.numerics.autograd import Norms, Pairs
 from siggpde.numerics.goursat import LONGEST_SEGMENT, LONGEST_SEGMENT_OF_LOG
-from siggpde.numerics.inputs import INACCURATE, LOST, MEMORY, NOT_FINITE, OVERFLOW, raise_or_warn
+from siggpde.numerics.inputs import COSTLY, INACCURATE, LOST, MEMORY, NOT_FINITE, OVERFLOW, raise_or_warn
 from siggpde.numerics.reference import (  # noqa: F401 - operations without kernels
     logsignature,
     pool_windows,
@@ -54,6 +54,8 @@ def solve_diagonal(batch: Batch, request: PlanRequest, log: bool, wanted: Wanted
     if bad is not None:
         return Solved(value, gradient, inflation, bad)
     batch.plan(request)
+    if (bad := batch.costly()) is not None:
+        return Solved(value, gradient, inflation, bad)
     members = torch.arange(n, device=batch.device)
     allowed = torch.ones_like(inflation)
     # An inaccurate pass underestimates the fall, so passes are repeated until the plans allow for all of it.
@@ -145,7 +147,7 @@ def prepare(pairs: Pairs, side: int) -> Side:
     if refine < 0:
         coarse = PlanRequest(refine, max(tol, ROUGH_TOL), True, request.too_long)
         rough = solve_diagonal(batch, coarse, log, "value")
-        if rough.failure is not None and rough.failure[0] in (NOT_FINITE, MEMORY):
+        if rough.failure is not None and rough.failure[0] in (NOT_FINITE, MEMORY, COSTLY):
             bad = rough.failure
         if rough.failure is not None and rough.failure[0] in (INACCURATE, LOST):
             rounding = rough.failure
@@ -154,6 +156,8 @@ def prepare(pairs: Pairs, side: int) -> Side:
     if bad is not None:
         raise_or_warn((*bad[:4], side), pairs.x, pairs.x_lengths, pairs.y, pairs.y_lengths, log)
     batch.plan(request, inflation)
+    if (bad := batch.costly()) is not None:
+        raise_or_warn((*bad[:4], side), pairs.x, pairs.x_lengths, pairs.y, pairs.y_lengths, log)
     return Side(batch, rounding)
 
 

@@ -15,6 +15,10 @@ FINITE_DIFFERENCES, FIRST_LEGENDRE_SCHEME = 0, 1
 # Floating-point operations of one cell of each scheme, approximately; the planner only compares them.
 CELL_WORK = (14, 36, 80, 150, 245, 375, 760)
 
+# More work than this on one series, and this many times that of its segments as they are, is refused.
+MOST_WORK = 1.5e10
+MOST_TIMES_SEGMENTS = 100.0
+
 # No piece of a segment is longer than this, and pieces of this length divided by each of the factors are tried.
 LONGEST_PIECE = 1.5
 CUT_FACTORS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -54,6 +58,12 @@ class Plans:
     estimate: Tensor
     counts: Tensor  # (n, segments): the pieces of each segment
     steps: Tensor
+
+    def costly(self, segments: Tensor) -> Tensor:
+        """Returns (n,): whether the pieces of a series take too much work."""
+        work = torch.tensor(CELL_WORK, dtype=torch.float64, device=self.steps.device)
+        most = (MOST_TIMES_SEGMENTS * work[FIRST_LEGENDRE_SCHEME] * segments.double() ** 2).clamp(min=MOST_WORK)
+        return (self.longest > 0) & (work[self.scheme] * self.steps.double() ** 2 > most)
 
     def replace(self, members: Tensor, other: Plans) -> None:
         for name in ("scheme", "longest", "estimate", "counts", "steps"):

@@ -11,7 +11,7 @@ from math import isqrt, log
 import torch
 from torch import Tensor
 
-from siggpde.numerics.inputs import NOT_FINITE, OVERFLOW, row_mask
+from siggpde.numerics.inputs import COSTLY, NOT_FINITE, OVERFLOW, row_mask
 from siggpde.numerics.static_kernels import StaticKernel, squared_segments
 from siggpde.numerics.triton import at_once, cdiv, run, tile
 from siggpde.numerics.triton.grid import FAR, collect, pull_back, pull_back_lifted, reverse, sweep
@@ -70,6 +70,11 @@ class Batch:
         if tighten is not None:
             tol = tol / tighten.clamp(min=1)
         self.plans = make_plans(self.squared, self.segments, request, tol)
+
+    def costly(self) -> Failure | None:
+        """The first series whose pieces take too much work."""
+        costly = self.plans.costly(self.segments)
+        return failure(COSTLY, int(costly.nonzero()[0])) if bool(costly.any()) else None
 
     def plan_again(self, members: Tensor, request: PlanRequest, tighten: Tensor) -> None:
         tol = request.tol / tighten
