@@ -13,7 +13,8 @@ Records = list[dict[str, Any]]
 def render(records: Records) -> str:
     parts = []
     for part, section in (
-        ("corrupted", _corrupted), ("classes", _classes), ("false_alarms", _false_alarms), ("cost", _cost)
+        ("corrupted", _corrupted), ("classes", _classes), ("false_alarms", _false_alarms), ("related", _related),
+        ("cost", _cost),
     ):  # fmt: skip
         chosen = [record for record in records if record["part"] == part]
         if chosen:
@@ -84,6 +85,16 @@ def _false_alarms(records: Records) -> list[str]:
         "**False alarms** on resampled splits: p at most 0.05, warnings, and what caution adds to the NLPP:",
         _table(["", "training series", "p <= 0.05, %", "warnings", "NLPP"], rows),
     ]
+
+
+def _related(records: Records) -> list[str]:
+    kinds = list(dict.fromkeys(record["kind"] for record in records))
+    rows = []
+    for data in dict.fromkeys(record["data"] for record in records):
+        cells = {record["kind"]: record for record in records if record["data"] == data}
+        shown = [f"{100 * cells[k]['accuracy']:.1f} / {cells[k]['nlpp']:.4f}" if k in cells else "" for k in kinds]
+        rows.append([data, *shown])
+    return ["**Related training series**, accuracy in per cent and NLPP:", _table(["", *kinds], rows)]
 
 
 def _cost(records: Records) -> list[str]:

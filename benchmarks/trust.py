@@ -1,6 +1,6 @@
 """Whether the defaults know what they do not know: novelty, false alarms, confidence far from the training series.
 
-    python benchmarks/trust.py results.jsonl [--only corrupted,classes,false_alarms,cost] [--resume]
+    python benchmarks/trust.py results.jsonl [--only corrupted,classes,false_alarms,related,cost] [--resume]
     python benchmarks/trust.py --write docs/trust.md results.jsonl        # only the tables and the picture
 
 - corrupted: archive splits, at most 1000 test series; the AUC of the score of `novelty` between these and the same
@@ -8,6 +8,9 @@
 - classes: every class is left out of training once; the AUC between the test series of the others and of this one.
 - false_alarms: resamples of train and test together, at most 250 to learn from: the share of test series with
   p <= 0.05, of alarms, the NLPP with and without caution.
+- related: archive splits, at most 400 test series; training series twice, five times, five times with noise of 0.001 of
+  a channel's spread, and windows of half the length that overlap by 0, 50 and 90 %, judged on windows that do not:
+  accuracy and NLPP beside those without copies, or without overlap.
 - cost: CPU seconds of a fit with and without what novelty keeps, in turns, the median of five.
 
 Records are appended to the file; the data come from SIGGPDE_DATA.
@@ -43,19 +46,28 @@ RESAMPLED = (
     "FingerMovements", "SelfRegulationSCP1", "AsphaltObstacles", "PLAID", "CharacterTrajectoriesHalf", "PenDigits",
     "SpokenArabicDigits", "Crop", "UWaveGestureLibrary", "Epilepsy",
 )  # fmt: skip
-MOST_TEST, TRAIN = 1000, 250
+RELATED = (
+    "GunPoint",
+    "BasicMotions",
+    "Epilepsy",
+    "UWaveGestureLibrary",
+    "FingerMovements",
+    "CharacterTrajectoriesHalf",
+)
+MOST_TEST, TRAIN, MOST_RELATED = 1000, 250, 1600
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path, metavar="RESULTS.jsonl")
-    parser.add_argument("--only", default="corrupted,classes,false_alarms,cost")
+    parser.add_argument("--only", default="corrupted,classes,false_alarms,related,cost")
     parser.add_argument("--seeds", type=int, default=3, help="resamples a data set")
     parser.add_argument("--resume", action="store_true", help="leave out what the file has")
     parser.add_argument("--write", type=Path, metavar="PAGE.md")
     options = parser.parse_args()
     if not options.write:
         warnings.simplefilter("ignore", NoveltyWarning)
+        warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ training series are related")
         _run(options)
     records = [json.loads(line) for line in options.results.read_text().splitlines()]
     if options.write:
@@ -84,7 +96,8 @@ def _key(record: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _cells(part: str, seeds: int) -> Iterator[dict[str, Any]]:
-    sets = {"corrupted": CORRUPTED, "classes": CLASSES, "false_alarms": RESAMPLED, "cost": ("UWaveGestureLibrary",)}
+    sets = {"corrupted": CORRUPTED, "classes": CLASSES, "false_alarms": RESAMPLED, "related": RELATED}
+    sets["cost"] = ("UWaveGestureLibrary",)
     for data in sets[part]:
         for seed in range(seeds if part == "false_alarms" else 1):
             yield {"part": part, "data": data, "seed": seed}
@@ -149,6 +162,41 @@ def _false_alarms(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "train": len(split.train), "test": len(test), "false": float((p <= 0.05).mean()),
         "alarms": int(alarms.sum()), "nlpp": with_caution, "nlpp_without": without,
     }  # fmt: skip
+
+
+def _windows(series: Series, labels: np.ndarray, overlap: float) -> tuple[Series, np.ndarray]:
+    """Windows of half the length of every series, evenly from its start to its end, and their labels."""
+    parts, owners = [], []
+    for one, label in zip(series, labels, strict=True):
+        width = max(4, one.shape[1] // 2)
+        rest = one.shape[1] - width
+        starts = np.linspace(0, rest, 1 + round(rest / (width * (1 - overlap)))).astype(int)
+        parts += [one[:, start : start + width] for start in starts]
+        owners += [label] * len(starts)
+    return parts, np.array(owners)
+
+
+def _related(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    train, y, test, y_test = _loaded(cell["data"])
+    test, y_test = test[:400], y_test[:400]
+    random, spread = np.random.default_rng(0), np.nanstd(np.concatenate(train, axis=1), 1, keepdims=True)
+    parts, of_parts = _windows(test, y_test, 0.0)
+    rows = random.permutation(len(parts))[:400]
+    judged = {"series": (test, y_test), "windows": ([parts[row] for row in rows], of_parts[rows])}
+    noisy = [x + 1e-3 * spread * random.standard_normal(x.shape) for _ in range(4) for x in train]
+    made = {
+        "alone": (train, y), "twice": (2 * train, np.tile(y, 2)), "five times": (5 * train, np.tile(y, 5)),
+        "with noise": (train + noisy, np.tile(y, 5)),
+        **{f"windows, {overlap:.0%}": _windows(train, y, overlap) for overlap in (0.0, 0.5, 0.9)},
+    }  # fmt: skip
+    for kind, (series, labels) in made.items():
+        if len(series) > MOST_RELATED:
+            continue
+        model = SigGPClassifier().fit(series, labels)
+        new, truth = judged["windows" if "windows" in kind else "series"]
+        hits = model.classes_[model.predict_proba(new).argmax(1)] == truth
+        nlpp = -float(model.log_likelihood(new, truth).mean())
+        yield {"kind": kind, "n": len(series), "groups": model.n_groups_, "accuracy": float(hits.mean()), "nlpp": nlpp}
 
 
 def _cost(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -433,7 +433,7 @@ def test_errors(folder: Path, tmp_path: Path, options: list[str], code: int, mes
 @pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")
 def test_compare_keeps_groups_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Series of one person are nearly the same, labels by person at random: without groups they seem predictable."""
-    monkeypatch.setitem(METHODS, "siggpde", ours(n_features=20, members=1, transforms={}))
+    monkeypatch.setitem(METHODS, "siggpde", ours(n_features=20, members=1, transforms={}, related="ignore"))
     generator = np.random.default_rng(1)
     series = generator.normal(size=(10, 1, 12)).cumsum(axis=2).repeat(4, axis=0)
     x, y = series + 0.01 * generator.normal(size=series.shape), generator.permutation(np.arange(10) % 2).repeat(4)
