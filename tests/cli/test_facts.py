@@ -100,6 +100,7 @@ def test_from_a_table_with_all_faults_to_a_report(tmp_path: Path):
         "facts beside the series",
         "Beside the series: ",
         r"sex [fm] \(",
+        "after the start",
         "device",
         "age",
         "outcome",
