@@ -148,7 +148,7 @@ def test_levels_are_ordered_by_frequency_and_unknown_ones_lie_apart():
     assert values[:, 0].tolist()[:3] == [0, 2, 0] and bool(values[3, 0].isnan()) and values[4, 0] == 1
     assert values[:, 1].nan_to_num(-1).tolist() == [1, -1, 3, 4, 1]
     other = facts_for(facts, {"n": ["2", 5.0], "site": ["c", 1]}, 2)
-    assert other is not None and torch.equal(other, torch.tensor([[-3.0, 2.0], [1.0, 5.0]]).double())
+    assert other is not None and torch.equal(other, torch.tensor([[-1.0, 2.0], [1.0, 5.0]]).double())
 
 
 def test_contributions_of_facts_and_of_segments_add_up():

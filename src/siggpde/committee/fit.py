@@ -238,12 +238,13 @@ class _Fit:
         kept = means.float() if exact else None
         average = average_latents(means, variances, weights)
         committee.left_out = LeftOutRecord(targets.y, *average, variances, targets.groups, exact, kept, rows)
-        described, facts = self.batch.described, self.batch.facts
+        described = self.batch.described
         if described is not None:
             described = self.shard.all_gather(rows, described[self.shard.local_index(rows)])
-            labels, count = None if targets.classes is None else targets.y, 0 if facts is None else facts.shape[1]
+            labels = None if targets.classes is None else targets.y
+            units = [float(fact.levels is not None) for fact in self.settings.facts]  # a new level is 1 at most
             committee.novelty = Novelty.fit(
-                variances + noise[:, None], weights, described, labels, targets.groups, facts=count
+                variances + noise[:, None], weights, described, labels, targets.groups, facts=units
             )
         return calibrated(committee, folds, targets)
 

@@ -44,11 +44,13 @@ class StatisticScores(Learned):
     upper: float
 
     @staticmethod
-    def fit(statistics: Tensor, groups: Tensor | None = None, facts: int = 0) -> tuple[StatisticScores, Tensor]:
-        """Learns from the statistics (n, F) of training series, of which the last columns are so many `facts` beside
-        the series; returns their scores (n,), each without its group."""
-        own = statistics.shape[1] - facts
-        least = torch.cat([_least(statistics[:, :own]), torch.zeros(facts).to(statistics)])
+    def fit(
+        statistics: Tensor, groups: Tensor | None = None, facts: Sequence[float] = ()
+    ) -> tuple[StatisticScores, Tensor]:
+        """Learns from the statistics (n, F) of training series, of which the last columns are facts beside the
+        series with these least units; returns their scores (n,), each without its group."""
+        own = statistics.shape[1] - len(facts)
+        least = torch.cat([_least(statistics[:, :own]), torch.zeros(len(facts)).to(statistics)])
         taken = torch.where(least > 0, torch.maximum(statistics, least).log(), statistics)
         medians = torch.nan_to_num(taken.nanmedian(0).values)
         filled = torch.where(taken.isnan(), medians, taken)
@@ -56,7 +58,7 @@ class StatisticScores(Learned):
         levels = torch.arange(0, own - len(OF_SERIES), len(OF_CHANNELS))
         spreads = torch.nan_to_num(statistics[:, levels + 1].nanmedian(0).values)
         tenth[levels] = torch.maximum(tenth[levels], _TENTH * spreads)
-        tenth[own - 1], tenth[own:] = _MISSING_UNIT, 0.0
+        tenth[own - 1], tenth[own:] = _MISSING_UNIT, torch.tensor(facts).to(tenth)
         units = torch.maximum(filled.std(0, correction=0), tenth)
         units = torch.where(units > 0, units, 1.0)
         z = (filled - medians) / units
@@ -185,10 +187,10 @@ class Novelty:
         statistics: Tensor,
         labels: Tensor | None = None,
         groups: Tensor | None = None,
-        facts: int = 0,
+        facts: Sequence[float] = (),
     ) -> Novelty:
-        """Learns from left-out series: variances s (K, n) of targets, statistics (n, F), the last of which are `facts`,
-        labels and groups (n,)."""
+        """Learns from left-out series: variances s (K, n) of targets, statistics (n, F), the last of which are
+        `facts` with these least units, labels and groups (n,)."""
         logs = _logs(variances)
         centres = logs.median(1).values
         widths = (logs.quantile(_WIDTH, dim=1) - centres).clamp_min(_LEAST_WIDTH)

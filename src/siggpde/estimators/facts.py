@@ -72,7 +72,7 @@ def learned_facts(table: Any, n: int, ranks: Ranks) -> tuple[tuple[Fact, ...], T
 
 def _encoded_all(facts: Sequence[Fact], columns: Columns) -> Tensor:
     """Returns the facts as numbers (n, facts), float64: those of numbers, the places of levels, NaN for gaps, and for a
-    level that the training series had not minus the number of levels."""
+    level that the training series had not -1."""
     missing = [fact.name for fact in facts if fact.name not in columns]
     if missing:
         raise ValueError(f"facts lack {missing[0]!r}; the model was fitted with {_named(facts)}, and needs all of them")
@@ -124,7 +124,7 @@ def _encoded(fact: Fact, column: list[Any]) -> Tensor:
     texts = np.array([plain_text(value) for value in column if value is not None], dtype=object)
     if len(texts) and fact.levels:
         levels = np.array(fact.levels, dtype=object)
-        settings: dict[str, Any] = {"handle_unknown": "use_encoded_value", "unknown_value": -len(levels)}
+        settings: dict[str, Any] = {"handle_unknown": "use_encoded_value", "unknown_value": -1}
         encoder = OrdinalEncoder(categories=[levels], dtype=np.float64, **settings)  # pyright: ignore[reportArgumentType]
         codes[~gaps] = encoder.fit(levels[:, None]).transform(texts[:, None])[:, 0]
         if unknown := sorted(set(texts) - set(fact.levels)):
