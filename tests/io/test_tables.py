@@ -664,13 +664,17 @@ def test_facts_have_one_value_a_series_and_gaps():
             from_frame(frame, **options)
 
 
-def test_facts_are_written_and_read_again(tmp_path: Path):
+def test_facts_are_written_and_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     facts = {"age": np.array([63.0, np.nan]), "sex": np.array(["f", None], dtype=object)}
     facts["ward"] = np.array(["007", "=1+1"])
     data = SeriesData(np.ones((2, 1, 3)), facts=facts)
-    for name in ("a.csv", "a.parquet"):
+    for name in ("a.csv", "a.parquet", "a.npz"):
         write(tmp_path / name, data)
-        again = read(tmp_path / name, series="series", facts=["age", "sex", "ward"]).facts
+        options = {} if name == "a.npz" else {"series": "series", "facts": ["age", "sex", "ward"]}
+        again = read(tmp_path / name, **options).facts
         assert again is not None and again["sex"].tolist() == ["f", None]
         assert again["ward"].tolist() == ["007", "=1+1"]
         np.testing.assert_array_equal(again["age"], facts["age"])
+    assert list(read(tmp_path / "a.npz", ignore=["facts_sex"]).facts or ()) == ["age", "ward"] and not caplog.records
+    write(tmp_path / "a.ts", data)
+    assert "age, sex, ward are lost; .npz, .csv and .parquet keep them" in caplog.text

@@ -1,7 +1,8 @@
 """Arrays of numpy: ``.npy`` with the series alone, ``.npz`` with series and labels, and files of labels.
 
-Members of ``.npz`` are X, y, lengths, channel_names, ids, time_channel, time_format, name, groups and sample_weight, or
-those of `siggpde.datasets.read_dataset`. Headers are checked against the size of the file before anything is allocated.
+Members of ``.npz`` are X, y, lengths, channel_names, ids, time_channel, time_format, name, groups, sample_weight and
+facts_age for a fact such as age, or those of `siggpde.datasets.read_dataset`. Headers are checked against the size of
+the file before anything is allocated.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from siggpde.utils.times import TimeFormat
 
 _TEXT_SUFFIXES = (".csv", ".txt")
 _PER_SERIES = ("y", "ids", "groups", "sample_weight")
+_FACT = "facts_"  # before the name of a fact
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -33,7 +35,8 @@ def read_npz(
     """Reads an ``.npz`` file, `part` "train" or "test" of a split one; `named` are members or files for y, groups and
     sample_weight, or None, and members to `ignore` may have any names."""
     with open_members(path) as members:
-        _check_names(members, {*ignore, *named.values()})
+        taken = {*ignore, *named.values()}
+        _check_names(members, taken)
         if is_split(members):
             if part not in ("train", "test"):
                 got = "it was left out" if part is None else f"got {part!r}"
@@ -58,6 +61,8 @@ def read_npz(
                 content["time_format"] = _time_format(members)
             if "name" in members:
                 content["name"] = str(members["name"])
+            facts = [name for name in members if name.startswith(_FACT) and name not in taken]
+            content["facts"] = {name.removeprefix(_FACT): _fact(members, name) for name in facts} or None
         return _series_data(path, content, named, members)
 
 
@@ -74,10 +79,10 @@ def _check_names(members: Members, allowed: Container[str | None]) -> None:
         named = file.endswith(".npy")  # else the suffix may be what is wrong
         cutoff = 0.0 if named and not is_split(members) else 0.85
         near = difflib.get_close_matches(name if named else Path(name).stem, known, 1, cutoff)
-        if name not in known and name not in allowed and near:
+        if name not in known and name not in allowed and near and not name.startswith(_FACT):
             raise ValueError(
                 f"{members.path}: there is no use for the member {name!r}; is it {near[0]!r}? Known are "
-                f"{', '.join(known)}; leave it out with ignore="
+                f"{', '.join(known)}, and {_FACT}age for a fact age; leave it out with ignore="
             )
 
 
@@ -103,6 +108,9 @@ def write_npz(file: BinaryIO, data: SeriesData) -> None:
         values = getattr(data, key)
         if values is not None:
             members[key] = without_objects(values, key)
+    for name, values in (data.facts or {}).items():
+        numbers = np.asarray(values).dtype.kind in "biuf"
+        members[_FACT + name] = values if numbers else np.array(["" if one is None else str(one) for one in values])
     np.savez_compressed(file, **members)
 
 
@@ -142,6 +150,15 @@ def as_series(x: NDArray[Any], source: str) -> NDArray[Any]:
             f"one of each; got {x.shape}"
         )
     return x
+
+
+def _fact(members: Members, name: str) -> NDArray[Any]:
+    """Returns numbers as float64, and text with None for what is empty."""
+    values = members.labels(name)
+    assert values is not None
+    if values.dtype.kind in "US":
+        return np.array([text or None for text in values.astype(str).tolist()], dtype=object)
+    return values.astype(np.float64)
 
 
 def _time_format(members: Members) -> TimeFormat:

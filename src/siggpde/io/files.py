@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from siggpde.utils.files import atomic_write
 if TYPE_CHECKING:
     import pandas
     import polars
+
+log = logging.getLogger(__name__)
 
 
 def read(
@@ -190,14 +193,14 @@ def write(
 ) -> None:
     """Writes series to a file, atomically; `read` gives them back.
 
-    - ``.npz`` holds everything but facts.
+    - ``.npz`` holds everything, and `read` takes all of it by itself.
     - ``.csv`` and ``.parquet`` hold everything in one row a point. Read them with ``series="series"`` and, for what
       there is, ``target="target"``, ``groups="group"``, ``sample_weight="weight"``, ``facts=`` their names and
       ``time=`` the name of the time channel. Series without ids get numbers. Cells of ``.csv`` have no types: labels
       and ids that look like numbers are read as numbers. An apostrophe is put before those that a spreadsheet would
       run, such as ``=A1``, and taken away by `read`.
-    - ``.ts`` holds series, time stamps, labels and the name, but no names of channels, ids, groups or weights. Float
-      labels are targets; other labels are classes, read as strings.
+    - ``.ts`` holds series, time stamps, labels and the name, but no names of channels, ids, groups, weights or facts.
+      Float labels are targets; other labels are classes, read as strings.
 
     Parameters
     ----------
@@ -233,6 +236,9 @@ def write(
         raise FileExistsError(f"{path} exists already; choose another name, or force=True to replace it")
     if not len(data) or not data.lengths.all():
         raise ValueError("there must be at least one series, and every series needs at least one point")
+    if kind == "ts" and data.facts:
+        log.warning("%s: .ts files have no facts, so that %s are lost; .npz, .csv and .parquet keep them",
+                    path, ", ".join(data.facts))  # fmt: skip
     with atomic_write(path) as file:
         if kind == "npz":
             write_npz(file, data)
