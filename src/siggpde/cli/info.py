@@ -75,7 +75,7 @@ def estimator_summary(estimator: Estimator) -> dict[str, Any]:
         "series": facts.series,
         "groups": facts.groups,
         "channel_names": list(facts.channels),
-        "facts": list(facts.beside),
+        "facts": list(facts.fact_names),
         "lengths": list(facts.lengths),
         **estimator.summary_,
         "settings": {key: _plain(value) for key, value in parameters.items() if key not in _NOT_SETTINGS},

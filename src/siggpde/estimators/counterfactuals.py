@@ -13,6 +13,7 @@ from siggpde.explain.counterfactual import (
     Canvas,
     Change,
     ClassGoal,
+    Counterfactual,
     Donor,
     Goal,
     Search,
@@ -21,7 +22,6 @@ from siggpde.explain.counterfactual import (
     kept_series,
     number_goal,
 )
-from siggpde.explain.results import Counterfactual
 from siggpde.explain.terms import terms_of
 from siggpde.series import SeriesBatch
 

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from torch import Tensor
 
+from siggpde.explain.results import ArrayResult
+from siggpde.explain.text import interval, when
 from siggpde.series import SeriesBatch
+from siggpde.utils.times import TimeFormat
 
 _KEPT = 64  # gaps to donors, which can be many
 _DONORS = 4
@@ -24,6 +27,95 @@ _HALVINGS, _MOST_HALVINGS = 6, 20  # the most for narrow intervals
 
 Judge: TypeAlias = Callable[[np.ndarray], np.ndarray]
 """From series (n, channels, points) to numbers, (n,) or (n, classes)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counterfactual(ArrayResult):
+    """One series, changed in one stretch so that the prediction becomes `target`.
+
+    Attributes
+    ----------
+    original, series
+        Before and after (channels, points), in the units of the data, with all channels handed in.
+    start, end
+        The first and the last point that is changed, counted from 0, or their time stamps.
+    channels
+        The names of the channels that are changed there.
+    label
+        The label predicted before; None for a number.
+    target
+        The label wanted, or the interval that the predicted number is to lie in.
+    probability_before, probability_after
+        Of the target; None for numbers.
+    mean_before, mean_after
+        The predicted numbers; None for classes.
+    p_value
+        The novelty of the changed series (`estimator.novelty`); None where the model does not know.
+    size, share
+        The mean over all values of \\|change\\| / standard deviation of the channel, and the share of values changed.
+    valid
+        Whether the changed series is predicted as the target. If not, `series` is the best of what was tried.
+    time_channel, time_format
+        Which channel of the series holds time stamps, and how they are told; None without any.
+
+    Examples
+    --------
+    >>> import siggpde
+    >>> X = np.linspace(0, 1, 6) * np.array([1.0, -1.0] * 5)[:, None, None]
+    >>> classifier = siggpde.SigGPClassifier(members=1).fit(X, ["up", "down"] * 5)
+    >>> change = classifier.counterfactual(X[0])
+    >>> change.label, change.target
+    ('up', 'down')
+    """
+
+    original: np.ndarray
+    series: np.ndarray
+    start: float
+    end: float
+    channels: tuple[str, ...]
+    label: Any
+    target: Any
+    probability_before: float | None
+    probability_after: float | None
+    mean_before: float | None
+    mean_after: float | None
+    p_value: float | None
+    size: float
+    share: float
+    valid: bool
+    time_channel: int | None = None
+    time_format: TimeFormat | None = None
+
+    def __str__(self) -> str:
+        where = f"{' and '.join(self.channels)}, {when(self.start, self.end, self.time_format)}"
+        if self.mean_after is None:
+            wanted, becomes = self.target, f"{self.label} becomes {self.target}"
+            change = (
+                f"probability of {self.target} {self.probability_before:.3g} before, {self.probability_after:.3g} after"
+            )
+        else:
+            wanted, becomes = interval(*self.target), f"{self.mean_before:.4g} becomes {self.mean_after:.4g}"
+            change = f"{self.mean_before:.4g} before, {self.mean_after:.4g} after"
+        if self.valid:
+            much = f"{self.share:.0%} of the values, by {self.size:.2g} spreads on average over the series"
+            after = change if self.mean_after is None else f"the target is {wanted}"
+            novelty = "" if self.p_value is None else f"; novelty p = {self.p_value:.2g}"
+            return f"{becomes} if {where} is changed ({much}); {after}{novelty}"
+        if not self.channels:
+            return f"no change of a stretch was found that makes it {wanted}, or nearer to it"
+        return f"no change of a stretch was found that makes it {wanted}; the best tried is of {where}: {change}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values; gaps are None, and so is an end of the target that is infinite."""
+        plain = super().to_dict()
+        for name in ("original", "series"):
+            plain[name] = [[None if np.isnan(one) else one for one in row] for row in plain[name]]
+            if self.time_channel is not None and self.time_format is not None and self.time_format.dates:
+                times = plain[name][self.time_channel]
+                plain[name][self.time_channel] = [None if one is None else self.time_format.iso(one) for one in times]
+        if self.mean_after is not None:
+            plain["target"] = [end if np.isfinite(end) else None for end in self.target]
+        return plain
 
 
 @dataclass(frozen=True)

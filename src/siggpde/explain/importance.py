@@ -87,8 +87,8 @@ def global_importance(
     by_channel = cut_effects(terms, batch, known, terms.names(names))
     pieces = min(regions, int(batch.counts().min()))
     by_region = cut_effects(terms, batch, known, region_names(batch, pieces, time_format), pieces)
-    block = next((block for block in committee.blocks if isinstance(block, FactsBlock)), None)
-    by_fact = {} if block is None else cut_effects(terms, batch, known, [fact.name for fact in block.facts], facts=True)
+    facts = [fact.name for block in committee.blocks if isinstance(block, FactsBlock) for fact in block.facts]
+    by_fact = cut_effects(terms, batch, known, facts, facts=True) if facts else {}
     chosen = spread_over(known, count, _SERIES)
     contrasts, some = contrasts_of(known[chosen], count), batch[chosen]
     table = word_table(terms, some, words)

@@ -1,4 +1,4 @@
-"""What explanations are: contributions to a prediction, importances over many series, effects, counterfactuals."""
+"""What explanations are: contributions to a prediction, importances over many series, effects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from siggpde.explain.text import BESIDE, Letters, interval, moving_together, read_word, when
+from siggpde.explain.text import BESIDE, Letters, moving_together, read_word, when
 from siggpde.utils.times import TimeFormat
 
 _SENTENCE_VIEWS = 5
@@ -23,7 +23,7 @@ class _Result:
         return asdict(self, dict_factory=_plain)
 
 
-class _ArrayResult(_Result):
+class ArrayResult(_Result):
     """A result that holds arrays: two are equal if their values are."""
 
     def __eq__(self, other: object) -> bool:
@@ -151,7 +151,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentContributions(_InUnits, _ArrayResult):
+class SegmentContributions(_InUnits, ArrayResult):
     """When and where the evidence is: what each segment of each channel contributes to the latent of every class, or
     to the number.
 
@@ -230,6 +230,12 @@ class SegmentContributions(_InUnits, _ArrayResult):
         points = "" if self.timed or end == start else "points "
         return f"{text}, {points}{when(start, end, self.time_format)}"
 
+    def in_time(self, time_format: TimeFormat) -> SegmentContributions:
+        """Returns the contributions that tell time stamps in this format."""
+        main = [replace(stretch, time_format=time_format) for stretch in self.main]
+        truth = None if self.against_truth is None else self.against_truth.in_time(time_format)
+        return replace(self, main=main, against_truth=truth, time_format=time_format)
+
 
 def _end(stretches: Sequence[Stretch]) -> float:
     return max(stretch.end for stretch in stretches)
@@ -240,7 +246,7 @@ def _read(stretches: Sequence[Stretch]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbour(_ArrayResult):
+class Neighbour(ArrayResult):
     """A training series that is like the one that is explained.
 
     Attributes
@@ -364,17 +370,11 @@ class SeriesExplanation(_InUnits, _Result):
         """Returns the explanation that tells time stamps in this format."""
         if time_format is None or self.segments is None or not self.segments.timed:
             return self
-        clock = time_format._replace(start=float(self.segments.starts[0]))
-        main = [replace(stretch, time_format=clock) for stretch in self.segments.main]
+        segments = self.segments.in_time(time_format._replace(start=float(self.segments.starts[0])))
         near = [
-            one if one.times is None else replace(one, time_format=clock._replace(start=float(one.times[0])))
+            one if one.times is None else replace(one, time_format=time_format._replace(start=float(one.times[0])))
             for one in self.neighbours
         ]
-        truth = self.segments.against_truth
-        if truth is not None:
-            there = [replace(stretch, time_format=clock) for stretch in truth.main]
-            truth = replace(truth, main=there, time_format=clock)
-        segments = replace(self.segments, main=main, against_truth=truth, time_format=clock)
         return replace(self, segments=segments, neighbours=near)
 
     def in_units(self, scale: float, shift: float = 0.0) -> Self:
@@ -594,92 +594,3 @@ class PaperReading(_Result):
         """Returns the names of the words that this reading and others list, such as those of other seeds."""
         listed = [{word.name for word in other.words} for other in others]
         return [word.name for word in self.words if all(word.name in names for names in listed)]
-
-
-@dataclass(frozen=True, eq=False)
-class Counterfactual(_ArrayResult):
-    """One series, changed in one stretch so that the prediction becomes `target`.
-
-    Attributes
-    ----------
-    original, series
-        Before and after (channels, points), in the units of the data, with all channels handed in.
-    start, end
-        The first and the last point that is changed, counted from 0, or their time stamps.
-    channels
-        The names of the channels that are changed there.
-    label
-        The label predicted before; None for a number.
-    target
-        The label wanted, or the interval that the predicted number is to lie in.
-    probability_before, probability_after
-        Of the target; None for numbers.
-    mean_before, mean_after
-        The predicted numbers; None for classes.
-    p_value
-        The novelty of the changed series (`estimator.novelty`); None where the model does not know.
-    size, share
-        The mean over all values of \\|change\\| / standard deviation of the channel, and the share of values changed.
-    valid
-        Whether the changed series is predicted as the target. If not, `series` is the best of what was tried.
-    time_channel, time_format
-        Which channel of the series holds time stamps, and how they are told; None without any.
-
-    Examples
-    --------
-    >>> import siggpde
-    >>> X = np.linspace(0, 1, 6) * np.array([1.0, -1.0] * 5)[:, None, None]
-    >>> classifier = siggpde.SigGPClassifier(members=1).fit(X, ["up", "down"] * 5)
-    >>> change = classifier.counterfactual(X[0])
-    >>> change.label, change.target
-    ('up', 'down')
-    """
-
-    original: np.ndarray
-    series: np.ndarray
-    start: float
-    end: float
-    channels: tuple[str, ...]
-    label: Any
-    target: Any
-    probability_before: float | None
-    probability_after: float | None
-    mean_before: float | None
-    mean_after: float | None
-    p_value: float | None
-    size: float
-    share: float
-    valid: bool
-    time_channel: int | None = None
-    time_format: TimeFormat | None = None
-
-    def __str__(self) -> str:
-        where = f"{' and '.join(self.channels)}, {when(self.start, self.end, self.time_format)}"
-        if self.mean_after is None:
-            wanted, becomes = self.target, f"{self.label} becomes {self.target}"
-            change = (
-                f"probability of {self.target} {self.probability_before:.3g} before, {self.probability_after:.3g} after"
-            )
-        else:
-            wanted, becomes = interval(*self.target), f"{self.mean_before:.4g} becomes {self.mean_after:.4g}"
-            change = f"{self.mean_before:.4g} before, {self.mean_after:.4g} after"
-        if self.valid:
-            much = f"{self.share:.0%} of the values, by {self.size:.2g} spreads on average over the series"
-            after = change if self.mean_after is None else f"the target is {wanted}"
-            novelty = "" if self.p_value is None else f"; novelty p = {self.p_value:.2g}"
-            return f"{becomes} if {where} is changed ({much}); {after}{novelty}"
-        if not self.channels:
-            return f"no change of a stretch was found that makes it {wanted}, or nearer to it"
-        return f"no change of a stretch was found that makes it {wanted}; the best tried is of {where}: {change}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns plain values; gaps are None, and so is an end of the target that is infinite."""
-        plain = super().to_dict()
-        for name in ("original", "series"):
-            plain[name] = [[None if np.isnan(one) else one for one in row] for row in plain[name]]
-            if self.time_channel is not None and self.time_format is not None and self.time_format.dates:
-                times = plain[name][self.time_channel]
-                plain[name][self.time_channel] = [None if one is None else self.time_format.iso(one) for one in times]
-        if self.mean_after is not None:
-            plain["target"] = [end if np.isfinite(end) else None for end in self.target]
-        return plain

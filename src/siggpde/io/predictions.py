@@ -302,8 +302,8 @@ class BlockFolder:
         """Returns whether a block is there; ValueError where its content does not have the hash in its name."""
         for path in self.folder.glob(f"block-{number:06d}-*.parquet"):
             with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-            if path.stem.rpartition("-")[2] != found:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+            if path.stem.rpartition("-")[2] != content:
                 raise ValueError(f"{path} is not as it was written: its SHA-256 differs; delete it to compute it anew")
             return True
         return False

@@ -50,7 +50,7 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
     if lengths is None and isinstance(x, torch.Tensor) and x.dtype in FLOATS:  # as almost always
         shape = x.shape
         if len(shape) == 3 and shape[1] and shape[2] and x.layout is torch.strided and not x.is_meta:
-            return _own(x), None
+            return _unshared(x), None
     if not isinstance(x, torch.Tensor):
         if isinstance(x, list | tuple):
             if lengths is not None:
@@ -69,10 +69,10 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
         raise ValueError(f"{name} has shape {tuple(x.shape)}: its series have {what}; give at least one")
     if lengths is not None:
         lengths = _check_lengths(lengths, x, name).clone()
-    return _own(x), lengths
+    return _unshared(x), lengths
 
 
-def _own(x: Tensor) -> Tensor:
+def _unshared(x: Tensor) -> Tensor:
     """Returns x contiguous; where the program has other threads, which may change it meanwhile, a copy."""
     if threading.active_count() == 1 or not x.is_cpu:
         return x.contiguous()

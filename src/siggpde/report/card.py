@@ -63,7 +63,7 @@ class ModelFacts:
     target: tuple[float, float] | None
     tried: list[tuple[str, float, float]] = field(default_factory=list)
     seconds: float | None = None
-    beside: tuple[str, ...] = ()
+    fact_names: tuple[str, ...] = ()
     figures: Mapping[str, float] | None = None
 
     def rows(self, digits: int = 1) -> list[tuple[str, str, str]]:
@@ -92,13 +92,13 @@ class ModelFacts:
         """How well left-out series are predicted, in words; None where that is not known."""
         if self.figures is None:
             return None
-        n, found = f"{self.figures['series']:,.0f}", {key: number(value) for key, value in self.figures.items()}
+        n, shown = f"{self.figures['series']:,.0f}", {key: number(value) for key, value in self.figures.items()}
         what = "" if self.groups is None else " with their groups"
         if "accuracy" in self.figures:
             right = f"{percent(self.figures['accuracy'])} of {n} series are recognised when left out of the fit{what}"
-            return f"{right}; mean surprise at the true label (NLPP) {found['nlpp']} nats, 0 is best"
-        error = f"typical error (RMSE) {found['rmse']} on {n} series that are left out of the fit{what}"
-        return f"{error}; mean surprise at the true number (NLPD) {found['nlpd']} nats, smaller is better"
+            return f"{right}; mean surprise at the true label (NLPP) {shown['nlpp']} nats, 0 is best"
+        error = f"typical error (RMSE) {shown['rmse']} on {n} series that are left out of the fit{what}"
+        return f"{error}; mean surprise at the true number (NLPD) {shown['nlpd']} nats, smaller is better"
 
     @property
     def left_out(self) -> str | None:
@@ -160,7 +160,7 @@ def model_facts(estimator: Any) -> ModelFacts:
         target=(summary["target_mean"], summary["target_spread"]) if "target_mean" in summary else None,
         tried=[tuple(candidate) for candidate in getattr(estimator, "tried_", None) or []],
         seconds=getattr(estimator, "seconds_", None),
-        beside=tuple(fact.name for fact in getattr(estimator, "facts_", ())),
+        fact_names=tuple(fact.name for fact in getattr(estimator, "facts_", ())),
         figures=summary.get("left_out"),
     )
 
@@ -261,8 +261,8 @@ def _data_rows(facts: ModelFacts) -> list[tuple[str, Any]]:
     names = ", ".join(facts.channels[:_LONGEST_LIST]) + (", .." if len(facts.channels) > _LONGEST_LIST else "")
     shortest, longest = facts.lengths
     rows += [("Channels", f"{len(facts.channels)} ({names})")]
-    if facts.beside:
-        rows.append(("Facts beside the series", ", ".join(facts.beside)))
+    if facts.fact_names:
+        rows.append(("Facts beside the series", ", ".join(facts.fact_names)))
     rows += [("Points a series", shortest if shortest == longest else f"{shortest} to {longest}")]
     if facts.target is not None:
         rows += [("Mean of the target", _plain(facts.target[0]))]

@@ -70,27 +70,28 @@ def write_report(
         codes = None if y is None else estimator._known_targets(y)
         batch = estimator._batch(X, None if codes is None else len(codes), facts)
         subject = Subject(estimator, getattr(X, "X", X), batch, codes)
-        group_names = _one_a_series("groups", groups, len(subject.batch))
-        names = _one_a_series("ids", ids, len(subject.batch)) or [str(row) for row in range(len(subject.batch))]
+        group_names = _one_a_series("groups", groups, len(batch))
+        names = _one_a_series("ids", ids, len(batch)) or [str(row) for row in range(len(batch))]
+        clock = estimator._time_format(batch, time_as)
         bar.step("series read")
-        with estimator._threads(subject.batch):
+        with estimator._threads(batch):
             predicted = predict(subject)
             training = codes is not None and estimator.is_fitted_to(batch, y)
             judgement = judge(subject, predicted, None if group_names is None else np.array(group_names), training)
         bar.step("predicted")
-        clock = estimator._time_format(subject.batch, time_as)
-        with estimator._threads(subject.batch):
+        with estimator._threads(batch):
             importances = _importances(subject, predicted, clock)
         bar.step("importances found")
         cases = cases_of(subject, names, predicted, judgement, training, explained, seed, time_as)
         bar.step("predictions explained")
         model = model_facts(estimator)
-        remembered = getattr(estimator, "reading_", None) or {}
-        usual = "number" if model.labels is None else "class"
+        remembered = (getattr(estimator, "reading_", None) or {}).get("target")
+        named = str(target or remembered or ("number" if model.labels is None else "class"))
+        settings = {"title": title, "target": target, "explained": explained, "random_state": seed}
         rows, points = _map(subject, predicted, judgement, seed)
         content = Content(
             title=title or f"{model.estimator} on {len(names):,} series",
-            data=_data(subject, group_names, names, str(target or remembered.get("target") or usual), seed, time_as),
+            data=_data(subject, group_names, names, named, seed, clock),
             model=model,
             judgement=judgement,
             training=training,
@@ -101,7 +102,7 @@ def write_report(
             cases=cases,
             names=names if training else None,
             origin=_origin(subject, seed, source),
-            commands=[*(commands or _commands(path, subject, title, target, explained, seed, groups is not None))],
+            commands=[*(commands or _commands(path, subject, settings, groups is not None))],
             seed=seed,
         )
         html = page(content)
@@ -204,10 +205,8 @@ def _importances(subject: Subject, predicted: Predicted, clock: TimeFormat | Non
     if len(subject.batch) < 2:
         return None
     answers = torch.as_tensor(predicted.mean if predicted.p is None else predicted.p.argmax(1))
-    names = subject.estimator._names()
-    classes = subject.classes
-    more: dict[str, Any] = {"classes": classes, "targets": answers, "max_series": 200, "time_format": clock}
-    return global_importance(subject.committee, subject.batch, names, **more)
+    more: dict[str, Any] = {"classes": subject.classes, "targets": answers, "max_series": 200, "time_format": clock}
+    return global_importance(subject.committee, subject.batch, subject.estimator._names(), **more)
 
 
 def judge(subject: Subject, predicted: Predicted, groups: np.ndarray | None, training: bool) -> Judgement | None:
@@ -251,10 +250,9 @@ def _judge_left_out(subject: Subject, y: Tensor, groups: np.ndarray | None) -> J
         loss = -np.log(p[np.arange(len(p)), truth])
         return ClassJudgement(subject.classes.tolist(), truth, p, loss, rows, True, groups)
     mixture = left_out_mixture(committee, record)
-    quantiles = subject.in_units(mixture.quantiles(list(LEVELS)))
+    levels, quantiles = np.array(LEVELS), subject.in_units(mixture.quantiles(list(LEVELS)))
     loss = -(mixture.log_density(record.y).cpu().numpy() - np.log(subject.estimator.target_scale_))
     moments = _moments(subject, *mixture.mean_and_variance())
-    levels = np.array(LEVELS)
     return NumberJudgement(subject.in_units(record.y.double()), *moments, loss, levels, quantiles, rows, True, groups)
 
 
@@ -304,20 +302,14 @@ def cases_of(
     losses = {}
     if judgement is not None and judgement.rows is not None:
         losses = dict(zip(judgement.rows.tolist(), judgement.loss.tolist(), strict=True))
-    p_values: list[Any] = [None] * len(rows)
-    unusual: list[Any] = [None] * len(rows)
+    p_values = unusual = [None] * len(rows)
     if predicted.scores is not None:
         scores = Scores(*(part[rows] for part in predicted.scores))
         p_values = subject.committee.novelty.p_values(scores.score).tolist()
         unusual = scores.reasons(*subject.estimator._described())
-    given = _as_given(subject, names, rows)
-    return [
-        Case(_as_seen(subject, batch, place, given[place]), tuple(reasons[row]), explanation,
-             losses.get(row), p_value, fact)
-        for place, (row, explanation, p_value, fact) in enumerate(
-            zip(rows, explanations, p_values, unusual, strict=True)
-        )
-    ]  # fmt: skip
+    seen = [_as_seen(subject, batch, place, given) for place, given in enumerate(_as_given(subject, names, rows))]
+    columns: Any = zip(rows, seen, explanations, p_values, unusual, strict=True)
+    return [Case(series, tuple(reasons[row]), why, losses.get(row), *new) for row, series, why, *new in columns]
 
 
 def _reasons(predicted: Predicted, judgement: Judgement | None, training: bool, most: int) -> dict[int, list[str]]:
@@ -358,7 +350,7 @@ def _as_seen(subject: Subject, batch: SeriesBatch, row: int, given: Series) -> S
 
 
 def _data(
-    subject: Subject, groups: list[str] | None, names: Sequence[str], target: str, seed: int, time_as: TimeAs
+    subject: Subject, groups: list[str] | None, names: Sequence[str], target: str, seed: int, clock: TimeFormat | None
 ) -> Data:
     assert subject.batch.statistics is not None
     statistics, channels = subject.batch.statistics.cpu().numpy(), subject.channels
@@ -366,7 +358,7 @@ def _data(
     return Data(
         channels=channels,
         timed=subject.estimator.preparation_.time_channel is not None,
-        time_format=subject.estimator._time_format(subject.batch, time_as),
+        time_format=clock,
         lengths=statistics[:, -len(OF_SERIES)].astype(int),
         missing=statistics[:, -1],
         levels=moments[..., 0],
@@ -464,12 +456,15 @@ def _origin(subject: Subject, seed: int, source: Sequence[tuple[str, str]]) -> l
     rows = [*source, ("SHA-256 of the series of this page", digest(batch.values, batch.lengths, batch.times))]
     if subject.codes is not None:
         rows.append(("SHA-256 of their answers", digest(subject.codes)))
-    rows.append(("SHA-256 of the training data", str(getattr(estimator, "fingerprint_", "not kept"))))
-    rows.append(("seed of the fit", str(getattr(estimator, "random_state", None) or 0)))
-    rows.append(("seed of this page", str(seed)))
-    rows.append(("versions", ", ".join(f"{name} {version}" for name, version in known["versions"].items())))
-    rows.append(("machine", f"{known['machine']['architecture']}, {known['simd'] or 'no native core'}"))
-    return [*rows, ("settings of the fit", changed_settings(estimator) or "all at their defaults")]
+    return [
+        *rows,
+        ("SHA-256 of the training data", str(getattr(estimator, "fingerprint_", "not kept"))),
+        ("seed of the fit", str(getattr(estimator, "random_state", None) or 0)),
+        ("seed of this page", str(seed)),
+        ("versions", ", ".join(f"{name} {version}" for name, version in known["versions"].items())),
+        ("machine", f"{known['machine']['architecture']}, {known['simd'] or 'no native core'}"),
+        ("settings of the fit", changed_settings(estimator) or "all at their defaults"),
+    ]
 
 
 def changed_settings(estimator: Any) -> str:
@@ -479,14 +474,12 @@ def changed_settings(estimator: Any) -> str:
 
 def changed_values(estimator: Any) -> dict[str, Any]:
     """Returns the same by name."""
-    parameters = inspect.signature(type(estimator)).parameters
-    changed = {name: getattr(estimator, name) for name in parameters if name not in NOT_OF_THE_MODEL}
-    defaults = {name: parameter.default for name, parameter in parameters.items()}
-    return {
-        name: value
-        for name, value in changed.items()
-        if not (isinstance(value, type(defaults[name])) and value == defaults[name])
-    }
+    changed = {}
+    for name, parameter in inspect.signature(type(estimator)).parameters.items():
+        value, default = getattr(estimator, name), parameter.default
+        if name not in NOT_OF_THE_MODEL and not (isinstance(value, type(default)) and value == default):
+            changed[name] = value
+    return changed
 
 
 def _one_a_series(name: str, values: Any, n: int) -> list[str] | None:
@@ -500,17 +493,10 @@ def _one_a_series(name: str, values: Any, n: int) -> list[str] | None:
 
 
 def _commands(
-    path: str | os.PathLike[str],
-    subject: Subject,
-    title: str | None,
-    target: str | None,
-    explained: int,
-    seed: int,
-    grouped: bool,
+    path: str | os.PathLike[str], subject: Subject, settings: dict[str, Any], grouped: bool
 ) -> list[tuple[str, str]]:
-    given = {"title": title, "target": target, "explained": explained, "random_state": seed}
     usual = {"title": None, "target": None, "explained": 2, "random_state": 0}
-    more = [f"{name}={value!r}" for name, value in given.items() if value != usual[name]]
+    more = [f"{name}={value!r}" for name, value in settings.items() if value != usual[name]]
     answers, name = [] if subject.codes is None else ["y_page"], os.path.basename(os.fspath(path))
     words = ["X_page", *answers, f"path={name!r}", *["groups=groups_page"] * grouped, *more]
     words += ["facts=facts_page"] * hasattr(subject.estimator, "facts_")

@@ -66,18 +66,20 @@ class TimeFormat(NamedTuple):
         """Whether dates are told."""
         return self.dates and not self.elapsed
 
+    @property
+    def _size(self) -> float:
+        return SECONDS[self.unit or "s"]
+
     def when(self, start: float, end: float) -> str:
         """Returns a moment, or a stretch of time, in words."""
         start, end = float(start), float(end)  # of numpy they may be
-        after, origin = (" after the start", self.start) if self.elapsed else ("", 0.0)
+        origin, after = (self.start, " after the start") if self.elapsed else (0.0, "")
         if self.as_dates:
             first, last = self._dates(start, end)
         elif self.unit is None:
-            first, last = f"{start - origin:.6g}", f"{end - origin:.6g}"
+            first, last = (f"{one - origin:.6g}" for one in (start, end))
         else:
-            first, last = (
-                duration((one - origin) * SECONDS[self.unit], self._seconds(start, end)) for one in (start, end)
-            )
+            first, last = (duration((one - origin) * self._size, (end - start) * self._size) for one in (start, end))
         if end > start:
             return f"{first} to {last}{after}"
         return f"{first}{after}" if after else f"at {first}"
@@ -91,9 +93,7 @@ class TimeFormat(NamedTuple):
 
     def moment(self, value: float) -> datetime:
         """Returns the date of a number."""
-        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value * SECONDS[self.unit or "s"])).astimezone(
-            self.tz
-        )
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value * self._size)).astimezone(self.tz)
 
     def iso(self, value: float) -> str:
         """Returns a date as programs read it, without a zone where the data names none."""
@@ -117,21 +117,18 @@ class TimeFormat(NamedTuple):
         origin, label = (self.start, "time after the start") if self.elapsed else (0.0, "time")
         if self.unit is None:
             return origin, 1.0, label
-        seconds = self._seconds(first, last)
+        seconds = (last - first) * self._size
         unit = next((unit for unit in ("days", "h", "min") if seconds >= 3 * SECONDS[unit]), "s")
-        return origin, SECONDS[unit] / SECONDS[self.unit], f"{label} ({unit})"
-
-    def _seconds(self, start: float, end: float) -> float:
-        return (end - start) * SECONDS[self.unit or "s"]
+        return origin, SECONDS[unit] / self._size, f"{label} ({unit})"
 
     def _dates(self, start: float, end: float) -> tuple[str, str]:
-        moments, seconds = (self.moment(start), self.moment(end)), self._seconds(start, end)
-        if seconds >= 60 * SECONDS["days"] or all(f"{one:%H%M%S%f}" == "000000000000" for one in moments):
-            return f"{moments[0]:%Y-%m-%d}", f"{moments[1]:%Y-%m-%d}"
-        form = "%H:%M" if seconds >= 3600 or all(f"{one:%S.%f}" == "00.000000" for one in moments) else "%H:%M:%S"
-        form += ".%f" * (0 < seconds < 10)
-        same = moments[0].date() == moments[1].date()
-        return f"{moments[0]:%Y-%m-%d {form}}", f"{moments[1]:{form if same else f'%Y-%m-%d {form}'}}"
+        first, last, seconds = self.moment(start), self.moment(end), (end - start) * self._size
+        if seconds >= 60 * SECONDS["days"] or all(f"{one:%H%M%S%f}" == "000000000000" for one in (first, last)):
+            return f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}"
+        whole = seconds >= 3600 or all(f"{one:%S.%f}" == "00.000000" for one in (first, last))  # minutes
+        clock = ("%H:%M" if whole else "%H:%M:%S") + ".%f" * (0 < seconds < 10)
+        day = "" if first.date() == last.date() else "%Y-%m-%d "
+        return f"{first:%Y-%m-%d {clock}}", f"{last:{day}{clock}}"
 
 
 def duration(seconds: float, within: float = 0.0) -> str:
@@ -164,17 +161,14 @@ def time_format(first: Any, last: Any, name: str = "", *, dates: bool = False, z
     if not dates:
         match = _UNIT.fullmatch(name)
         unit = next((unit for unit in SECONDS if match and match[1].lower().startswith(unit.removesuffix("ays"))), None)
-        since = [
-            one
-            for one in ("s", "ms")
-            if _SINCE_1970[0] <= ends[0] * SECONDS[one] <= ends[1] * SECONDS[one] <= _SINCE_1970[1]
-        ]
+        earliest, latest = _SINCE_1970
+        since = [one for one in ("s", "ms") if earliest <= ends[0] * SECONDS[one] <= ends[1] * SECONDS[one] <= latest]
         dates, unit = bool(since), since[0] if since else unit
     elif not _CALENDAR[0] < ends[0] <= ends[1] < _CALENDAR[1]:
         dates = False
     low, high = np.quantile(np.asarray(first, dtype=np.float64), [0.1, 0.9])
-    own = bool(high - low > 0.5 * np.median(np.subtract(last, first)))
-    return TimeFormat(unit, dates, zone if dates else None, own)
+    elapsed = bool(high - low > 0.5 * np.median(np.subtract(last, first)))
+    return TimeFormat(unit, dates, zone if dates else None, elapsed)
 
 
 def chosen_format(known: TimeFormat | None, first: Any, last: Any, time_as: str) -> TimeFormat | None:
