@@ -46,7 +46,7 @@ _LARGEST = 1e150  # the square of a larger number overflows
 _FAR = 1e6  # times the spread of the middle half of the values
 _SHOWN = 10
 _NAMES_KEPT = 100  # of the columns of a wide table, by which others are known
-_SAMPLE = 2**18  # values by which the spread of channels is told
+_SAMPLE = 2**18  # values by which the spread of channels is judged
 
 
 def read_series(
@@ -69,13 +69,9 @@ def read_series(
         series = shard_of(_read_dataset(data, read_options, read_options.part or part), ranks)
     else:
         log.debug("reading %s", path)
-        merged = partial(
-            _merged_options,
-            kind,
-            read_options,
-            remembered,
-            _unread(labels, training, groups and kind in ("csv", "parquet")),
-        )
+        read = FOR_TRAINING if training else ["groups"] if groups and kind in ("csv", "parquet") else []
+        unread = [*([] if labels else ["target"]), *(option for option in FOR_TRAINING if option not in read)]
+        merged = partial(_merged_options, kind, read_options, remembered, unread)
         if kind == "csv":
             check_options("csv", {key: value for key, value in read_options.given().items() if key != "format"})
             separator = remembered.get("separator") if read_options.separator is None else read_options.separator
@@ -108,7 +104,7 @@ def stream_series(data: str, read_options: ReadOptions, remembered: dict[str, An
     if kind not in STREAM_OPTIONS:
         raise NotStreamable(f"{data} is no .npy or .parquet file, and only these are read block by block")
     columns = _parquet_columns(path) if kind == "parquet" else None
-    options = _merged_options(kind, read_options, remembered, _unread(labels=False, training=False), columns)
+    options = _merged_options(kind, read_options, remembered, ["target", *FOR_TRAINING], columns)
     if "part" in options or "separator" in options:
         raise NotStreamable(f"{data} is read with options that streams do not have")  # reading it whole tells which
     with panics_held_back(kind):
@@ -131,17 +127,11 @@ def has_test_part(data: str, read_options: ReadOptions) -> bool:
     return read_options.part is None and (kind is None or (kind == "npz" and _has_parts(path)))
 
 
-def _unread(labels: bool, training: bool, groups: bool = False) -> tuple[str, ...]:
-    """Returns the options whose columns are not read."""
-    read = FOR_TRAINING if training else ("groups",) if groups else ()
-    return (*(() if labels else ("target",)), *(option for option in FOR_TRAINING if option not in read))
-
-
 def _merged_options(
     kind: str,
     read_options: ReadOptions,
     remembered: dict[str, Any],
-    unread: tuple[str, ...],
+    unread: Sequence[str],
     columns: list[str] | None = None,
 ) -> dict[str, Any]:
     """The options to read a file with: those given, and those remembered that its format and `columns` take."""
@@ -167,15 +157,14 @@ def _merged_options(
 def with_constants_as_facts(data: SeriesData, ranks: Ranks = ALONE) -> SeriesData:
     """Returns the series with channels as facts that are constant within every series of two points or more, of all
     ranks; all of them stay channels where no other would be left."""
-    first = 0 if data.time_channel is None else 1
+    first, names = 0 if data.time_channel is None else 1, data.channel_names
     long = [series[first:] for series in data.X if series.shape[1] > 1]
     spans = [np.fmax.reduce(one, axis=1) - np.fmin.reduce(one, axis=1) for one in long]
-    local = np.zeros(data.n_channels - first) if not spans else np.fmax.reduce(spans)
-    changing = [sum(flags) > 0 for flags in zip(*ranks.all_gather((np.nan_to_num(local) > 0).tolist()), strict=True)]
-    kept = [*range(first), *(first + index for index, changes in enumerate(changing) if changes)]
-    if sum(ranks.all_gather(len(long))) == 0 or len(kept) == first or all(changing):
+    varies = np.nan_to_num(np.fmax.reduce(spans)) > 0 if spans else np.zeros(len(names) - first, dtype=bool)
+    varies = np.any(ranks.all_gather(varies.tolist()), axis=0)
+    if varies.all() or not varies.any():
         return data
-    names, constant = data.channel_names, [index for index in range(data.n_channels) if index not in kept]
+    constant, kept = first + np.flatnonzero(~varies), np.r_[:first, first + np.flatnonzero(varies)]
     log.info(
         "%s: the same at all points of a series, so read as facts beside it and not as channels; --channels says "
         "otherwise", ", ".join(names[index] for index in constant)
@@ -204,17 +193,11 @@ def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str
 
 def _file_format(path: Path, data: str, read_options: ReadOptions, remembered: dict[str, Any]) -> str | None:
     """Returns the format of the file DATA, "" where no suffix or option tells it; None for the name of a data set."""
-    suffix = suffix_of(path)
-    if not (
-        path.is_file()
-        or is_model_folder(path)
-        or path.name != data
-        or suffix in FORMATS
-        or read_options.format is not None
-    ):
-        return None
     if is_model_folder(path):
         raise WrongCall(f"{data} is a model, but series are wanted in its place: a file, or the name of a data set")
+    suffix = suffix_of(path)
+    if not (path.is_file() or path.name != data or suffix in FORMATS or read_options.format is not None):
+        return None
     try:
         check_file(path)
     except (FileNotFoundError, IsADirectoryError) as error:
@@ -358,8 +341,7 @@ def series_for(estimator: Predictor, call: ModelCall, *, labels: bool, **more: A
     series = read_series(call.data, call.read_options, "test", remembered, labels=labels, **more)
     check_layout(estimator, call.data, series)
     if series.time_format is not None and "time_format" not in remembered:  # a model that knows numbers only
-        reading: dict[str, Any] = {**remembered, "time_format": series.time_format._asdict()}
-        vars(estimator)["reading_"] = reading
+        estimator.reading_ = {**remembered, "time_format": series.time_format._asdict()}
     return series
 
 
@@ -371,16 +353,17 @@ def _alike(points: Sequence[str], others: Sequence[str]) -> bool:
 
 def check_layout(estimator: Predictor, data: str, series: SeriesData | SeriesStream) -> None:
     """Raises ValueError where the series have other channels than those of the fit."""
-    names = tuple(series.channel_names)
-    if len(names) != estimator.n_channels_:
-        wanted = ", ".join(estimator.channel_names_)
+    first, unnamed = (
+        0 if series.time_channel is None else 1,
+        default_names(len(series.channel_names), series.time_channel),
+    )
+    names, known = tuple(series.channel_names), tuple(estimator.channel_names_)
+    if len(names) != len(known):
         raise ValueError(
-            f"{data} has {len(names)} channels ({', '.join(names)}), but the model was fitted with "
-            f"{estimator.n_channels_} ({wanted})"
+            f"{data} has {len(names)} channels ({', '.join(names)}), but the model was fitted with {len(known)} "
+            f"({', '.join(known)})"
         )
-    known = tuple(estimator.channel_names_)
-    own, first = default_names(len(names), series.time_channel), 0 if series.time_channel is None else 1
-    if names[first:] != known[first:] and own[first:] not in (names[first:], known[first:]):
+    if names[first:] != known[first:] and unnamed[first:] not in (names[first:], known[first:]):
         raise ValueError(
             f"{data} has the channels {', '.join(names[first:])}, but the model was fitted with "
             f"{', '.join(known[first:])}, in this order; name the columns to read with channels=, or rename them"

@@ -49,16 +49,16 @@ class StatisticScores(Learned):
     ) -> tuple[StatisticScores, Tensor]:
         """Learns from the statistics (n, F) of training series, of which the last columns are facts beside the
         series with these least units; returns their scores (n,), each without its group."""
-        own = statistics.shape[1] - len(facts)
-        least = torch.cat([_least(statistics[:, :own]), torch.zeros(len(facts)).to(statistics)])
+        count = statistics.shape[1] - len(facts)
+        least = torch.cat([_least(statistics[:, :count]), torch.zeros(len(facts)).to(statistics)])
         taken = torch.where(least > 0, torch.maximum(statistics, least).log(), statistics)
         medians = torch.nan_to_num(taken.nanmedian(0).values)
         filled = torch.where(taken.isnan(), medians, taken)
         tenth = torch.where(least > 0, _TENTH, _TENTH * medians.abs())
-        levels = torch.arange(0, own - len(OF_SERIES), len(OF_CHANNELS))
+        levels = torch.arange(0, count - len(OF_SERIES), len(OF_CHANNELS))
         spreads = torch.nan_to_num(statistics[:, levels + 1].nanmedian(0).values)
         tenth[levels] = torch.maximum(tenth[levels], _TENTH * spreads)
-        tenth[own - 1], tenth[own:] = _MISSING_UNIT, torch.tensor(facts).to(tenth)
+        tenth[count - 1], tenth[count:] = _MISSING_UNIT, torch.tensor(facts).to(tenth)
         units = torch.maximum(filled.std(0, correction=0), tenth)
         units = torch.where(units > 0, units, 1.0)
         z = (filled - medians) / units
@@ -313,10 +313,10 @@ def _joined(regression: Regression, rows: Rows, record: LeftOutRecord, number: i
     root = regression.root.to(rows.gram)
     projected = rows.gram @ root
     s = (rows.variance - projected.square().sum(1)).clamp_min(0.0) + noise
-    own_noise = noise / regression.counts
-    inverse = 1 / (record.variances[number] / amplitude + own_noise)  # Q_ii
+    noises = noise / regression.counts
+    inverse = 1 / (record.variances[number] / amplitude + noises)  # Q_ii
     joined = 1 / (inverse + (projected @ root.T).square() / s[:, None])
-    return amplitude * ((joined - own_noise).clamp_min(0.0) + noise)
+    return amplitude * ((joined - noises).clamp_min(0.0) + noise)
 
 
 def variances_without(regression: Regression, rows: Tensor) -> Tensor:
@@ -372,11 +372,12 @@ def unlike_line(total: int, first: Any, reasons: Mapping[str, int]) -> str:
     )
 
 
-def warn_of_novelty(novelty: Novelty, scores: Scores, channels: Sequence[str], facts: Sequence[str] = ()) -> None:
-    """Gives one warning for the series that are unlike the training series: how many, and the commonest reason."""
-    unlike = SeriesNovelty.of(novelty, scores, channels, facts).unlike
-    first = next(number for number, reason in enumerate(unlike) if reason is not None)
+def warn_of_novelty(unlike: Sequence[str | None]) -> None:
+    """Gives one warning for the series with a reason in `unlike`, if any: how many, and the commonest reason."""
     reasons = Counter(reason for reason in unlike if reason is not None)
+    if not reasons:
+        return
+    first = next(number for number, reason in enumerate(unlike) if reason is not None)
     warnings.warn(unlike_line(len(unlike), first, reasons), NoveltyWarning, stacklevel=callers_level())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -17,11 +16,9 @@ from torch import Tensor
 from siggpde.committee.novelty import Scores, SeriesNovelty, warn_of_novelty
 from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
-from siggpde.estimators.facts import facts_for, learned_facts
+from siggpde.estimators.facts import facts_for
 from siggpde.estimators.settings import (
-    LARGEST_SQUARED,
     at_least,
-    channel_attributes,
     check_batch,
     check_channels,
     input_device,
@@ -31,18 +28,15 @@ from siggpde.estimators.settings import (
     threads,
     usable_device,
 )
-from siggpde.estimators.targets import grouped_by_family
 from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
-from siggpde.series.batch import fingerprint, pad_to_longest
+from siggpde.series.batch import fingerprint
 from siggpde.utils.times import TimeAs, TimeFormat, chosen_format
 from siggpde.views.facts import Fact
 
 if TYPE_CHECKING:
     from siggpde.committee.committee import Committee
-    from siggpde.estimators.targets import SampleInfo
     from siggpde.explain import Counterfactual, Importances, PaperReading, SeriesExplanation
 
-_NO_SETTINGS = None  # a part of the hash of the training data in saved models
 TAGS: dict[str, Any] = {
     "X_inner_type": ["np-list", "numpy3D"],
     "algorithm_type": "feature",
@@ -136,81 +130,17 @@ class SeriesEstimator:
         self.related = related
         super().__init__()
 
-    def _train(
-        self,
-        X: Any,
-        y: Tensor,
-        info: SampleInfo,
-        shard: Shard,
-        classes: int | None = None,
-        class_weight: tuple[float, ...] | None = None,
-        facts: Any = None,
-    ) -> dict[str, Any]:
-        """The attributes of a fitted estimator by name; X are series of this rank, y and `info` are of all ranks."""
-        from siggpde.estimators.settings import fit_settings, preparation_of  # noqa: PLC0415 - predictions need none
-
-        started = time.perf_counter()
-        settings = fit_settings(self, classes, class_weight)
-        if self.method == "paper" and facts is not None:
-            raise ValueError("method='paper' has one kernel, of the series alone; facts need method='views'")
-        with shard.ranks.together():
-            device = input_device(X)
-            if not isinstance(self.device, str) or self.device != "auto":
-                device = usable_device(self.device)
-        shard.ranks.check_same("kind of device", device.type)
-        shard.ranks.check_same("facts", facts is not None)
-        preparation = preparation_of(self, X)
-        with threads(self.n_jobs, len(y)):
-            batch = preparation.fit_transform(series_of(X), ranks=shard.ranks)
-            with shard.ranks.together():
-                check_batch(batch, shard.size, LARGEST_SQUARED)
-                if len(y) < 2:
-                    raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
-                assert preparation.raw_channels is not None
-                attributes = channel_attributes(X, preparation.raw_channels, self.channel_names)
-            if (clock := getattr(X, "time_format", None)) is not None:
-                attributes["reading_"] = {"time_format": clock._asdict()}
-            batch = replace(pad_to_longest(batch, shard.ranks), first=shard.first)
-            if facts is not None:
-                known, values = learned_facts(facts, len(batch), shard.ranks)
-                settings, batch = replace(settings, facts=known), replace(batch, facts=values)
-            counts = batch.counts()
-            minus_shortest, longest = shard.ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
-            attributes["length_range_"] = (-minus_shortest, longest)
-            grouped = settings.related == "group" and info.groups is None and self.method == "views"
-            if grouped or settings.related == "error":
-                from siggpde.series.related import find_related  # noqa: PLC0415 - predictions need none
-
-                related = find_related(series_of(X), batch, preparation.time_channel, shard)
-                info = grouped_by_family(info, related, y, classes, settings.related, shard.ranks)
-            attributes["fingerprint_"] = fingerprint(shard, batch, y, _NO_SETTINGS)
-            if self.method == "paper":
-                from siggpde.estimators.paper_method import fit_by_the_paper as fit  # noqa: PLC0415 - few need it
-            else:
-                from siggpde.estimators.views_method import fit_by_views as fit  # noqa: PLC0415 - predictions need none
-            committee = fit(batch.to(device), y.to(device), classes, settings, info.to(device), shard)
-        return attributes | {
-            **({"facts_": settings.facts} if settings.facts else {}),
-            "committee_": committee,
-            "tried_": tuple(map(list, committee.tried)),
-            "preparation_": preparation,
-            "n_series_": len(y),
-            "n_groups_": None if info.groups is None else int(info.groups.max()) + 1,
-            "seconds_": time.perf_counter() - started,
-        }
-
     def _known_targets(self, y: Any) -> Tensor:
         """Returns the targets y as the committee has them: indices of classes, or standardised numbers."""
         raise NotImplementedError
 
     def _set_fitted(self, attributes: Mapping[str, Any]) -> None:
         """Sets all attributes of a fit at once, so that an estimator never mixes those of two fits."""
-        steps = attributes["committee_"].iterations
         for name in ("n_features_in_", "facts_", "reading_"):  # not every X has them
             vars(self).pop(name, None)
-        vars(self).update(
-            {"n_iter_": steps, **attributes}, **({"is_fitted": True} if hasattr(self, "is_fitted") else {})
-        )
+        vars(self).update({"n_iter_": attributes["committee_"].iterations, **attributes})
+        if hasattr(self, "is_fitted"):  # of aeon's base
+            vars(self)["is_fitted"] = True
 
     def _update(self, X: Any, y: Tensor, facts: Any) -> None:
         """Updates the posteriors of all members with new series; after an error all of them are as before."""
@@ -234,7 +164,7 @@ class SeriesEstimator:
         """
         self._check_fitted()
         targets = self._known_targets(y)
-        digest = fingerprint(Shard(ALONE, len(targets)), self._batch(X, len(targets), facts), targets, _NO_SETTINGS)
+        digest = fingerprint(Shard(ALONE, len(targets)), self._batch(X, len(targets), facts), targets, None)
         return digest == getattr(self, "fingerprint_", None)
 
     def log_likelihood(self, X: Any, y: Any, *, facts: Any = None) -> np.ndarray:
@@ -333,17 +263,14 @@ class SeriesEstimator:
 
         Parameters
         ----------
-        X : series, as for `fit`
+        X, facts : as for `fit`
         top : int
             How many single features are listed.
         y : array (n_cases,), optional
             Targets of X, by which effects tell each class apart from the others; without them by predictions.
         regions : int
             Number of time regions.
-        facts : table, optional
-            As for `fit`.
-        time_as : {"auto", "dates", "elapsed"}
-            How time stamps are told, as for `explain`.
+        time_as : as for `explain`
 
         Returns
         -------
@@ -356,14 +283,13 @@ class SeriesEstimator:
         targets = None if y is None else self._known_targets(y)
         batch = self._batch(X, None if targets is None else len(targets), facts)
         classes = getattr(self, "classes_", None)
-        options: dict[str, Any] = {"regions": regions, "time_format": self._time_format(batch, time_as)}
+        options: dict[str, Any] = {"classes": classes, "targets": targets, "regions": regions}
+        options["time_format"] = self._time_format(batch, time_as)
         with self._threads(batch):
-            return global_importance(
-                self.committee_, batch, self._names(), top, classes=classes, targets=targets, **options
-            )
+            return global_importance(self.committee_, batch, self._names(), top, **options)
 
     def _time_format(self, batch: SeriesBatch, time_as: str) -> TimeFormat | None:
-        """Returns how time stamps of a batch are told, by what is known of those of `fit`; None for plain numbers."""
+        """Returns how time stamps of a batch are written, by what is known of those of `fit`; None without any."""
         if batch.times is None:
             if time_as != "auto":
                 raise ValueError(f"time_as={time_as!r} is for time stamps, which the model has not; leave it out")
@@ -422,13 +348,13 @@ class SeriesEstimator:
             Whether contributions of segments have standard deviations, which take most of the time of few permutations.
         random_state : int, RandomState or Generator, optional
             Seed of the permutations.
-        facts : table, optional
-            As for `fit`; those of the background come with it, as a `SeriesData`.
+        facts : as for `fit`
+            Those of the background come with it, as a `SeriesData`.
         y : array (n_cases,), optional
             The true labels, where they are known: segments of a wrong answer are then compared with the truth, too.
         time_as : {"auto", "dates", "elapsed"}
-            How time stamps are told: dates as dates, or as durations after the start of the series. "auto" tells
-            durations where the series of the fit have starts of their own, and dates where they share a calendar.
+            How time stamps are written: as dates, or as durations after the start of the series. "auto" takes durations
+            where the series of the fit have different starts, and dates where they share a calendar.
 
         Returns
         -------
@@ -441,14 +367,14 @@ class SeriesEstimator:
             permutations = at_least("permutations", permutations, 4)
         settings = PermutationSettings(segments, permutations, seed, uncertainty) if segments else None
         batch = self._batch(X, facts=facts)
-        clock = self._time_format(batch, time_as)
+        time_format = self._time_format(batch, time_as)
         reference = None if background is None else self._other_batch("background", background)
         with self._threads(batch):
             labels = getattr(self, "classes_", None)
             truths = None if y is None or labels is None else self._known_targets(y)
             more: dict[str, Any] = {"background": reference, "walks": settings, "group": True, "truths": truths}
             explanations = explain_series(self.committee_, batch, self._names(), labels, top, **more)
-        return [explanation.in_time(clock) for explanation in explanations]
+        return [explanation.in_time(time_format) for explanation in explanations]
 
     def counterfactual(
         self,
@@ -473,8 +399,7 @@ class SeriesEstimator:
             Changes are preferred whose p-value of `novelty` is above this, or above that of x if it is less.
         facts : table, optional
             Those of x, one row; they stay as they are.
-        time_as : {"auto", "dates", "elapsed"}
-            How time stamps are told, as for `explain`.
+        time_as : as for `explain`
 
         Returns
         -------
@@ -501,25 +426,19 @@ class SeriesEstimator:
 
         Parameters
         ----------
-        X : series, as for `fit`
+        X, facts : as for `fit`
         by_class : bool
             Whether series are compared with the training series of each class.
-        return_score : bool
-            Whether the score behind p is returned too, which tells apart what is far beyond all training series.
-        return_reason : bool
-            Whether it is returned what is unusual: a statistic such as "level of x" or "length", a fact, or "shape" for
-            what kernels see.
-        facts : table, optional
-            As for `fit`.
+        return_score, return_reason : bool
+            Whether more is returned: the score behind p, which tells apart what is far beyond all training series, and
+            what is unusual: a statistic such as "level of x" or "length", a fact, or "shape" for what kernels see.
 
         Returns
         -------
         p : ndarray (n_cases,) or (n_cases, n_classes)
             p-values; with `by_class` NaN for classes of fewer than 20 training series.
         score : ndarray (n_cases,)
-            Only with `return_score`.
         reason : ndarray (n_cases,) of str
-            Only with `return_reason`.
         """
         self._check_fitted()
         novelty = self.committee_.novelty
@@ -538,7 +457,7 @@ class SeriesEstimator:
             results.append(scores.score.numpy())
         if return_reason:
             results.append(np.array(scores.reasons(*self._described()), dtype=object))
-        return results[0] if len(results) == 1 else tuple(results)
+        return tuple(results) if len(results) > 1 else results[0]
 
     def _other_batch(self, name: str, series: Any, *, facts: bool = True) -> SeriesBatch:
         """The batch of series that are given beside X; what is wrong with them is said of the argument `name`."""
@@ -552,14 +471,13 @@ class SeriesEstimator:
         return Preparation(time_channel=self.preparation_.time_channel).names(self.channel_names_)
 
     def _described(self) -> tuple[tuple[str, ...], list[str]]:
-        """The names of what novelty is told by: of channels, and of facts."""
+        """The names of channels and of facts, by which novelty is described."""
         return self._value_names(), [fact.name for fact in getattr(self, "facts_", ())]
 
     def _warn(self, scores: Scores | None) -> None:
         """Warns where series that were predicted are unlike all training series."""
-        novelty = self.committee_.novelty
-        if scores is not None and novelty is not None and bool(novelty.alarms(scores.score).any()):
-            warn_of_novelty(novelty, scores, *self._described())
+        if (novelty := self._novelty(scores)) is not None:
+            warn_of_novelty(novelty.unlike)
 
     def _novelty(self, scores: Scores | None) -> SeriesNovelty | None:
         """Returns how new the series with these scores are; None where the model does not know."""
@@ -592,13 +510,11 @@ class SeriesEstimator:
 
         Parameters
         ----------
-        X : series, as for `fit`
+        X, facts : as for `fit`
         y : array (n_cases,), optional
             Targets, by which the page judges the predictions.
         path : path
             The file. An older report there is replaced, another file only with `force`.
-        facts : table, optional
-            As for `fit`.
         groups : array (n_cases,), optional
             Groups are judged one by one, and drawn as wholes for confidence intervals.
         ids : sequence (n_cases,), optional
@@ -614,8 +530,7 @@ class SeriesEstimator:
             Seed of what is drawn where there is too much; the page is the same for the same seed.
         force : bool
             Whether a file at `path` that is no report is replaced.
-        time_as : {"auto", "dates", "elapsed"}
-            How time stamps are told, as for `explain`.
+        time_as : as for `explain`
 
         Returns
         -------

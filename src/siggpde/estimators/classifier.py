@@ -147,10 +147,11 @@ class SeriesClassifier(SeriesEstimator):
         info, labels = check_sample_info(groups, sample_weight, shard), torch.from_numpy(indices)
         if info.groups is not None and ranks.leads:
             warn_of_confined_classes(classes, labels, info.groups)
-        attributes = self._train(X, labels, info, shard, len(classes), weights, facts)
-        counts = np.bincount(indices).tolist()
         from siggpde.committee.conformal import left_out_figures  # noqa: PLC0415 - predictions need none
+        from siggpde.estimators.training import trained_attributes  # noqa: PLC0415 - predictions need none
 
+        attributes = trained_attributes(self, X, labels, info, shard, len(classes), weights, facts)
+        counts = np.bincount(indices).tolist()
         left_out = left_out_figures(attributes["committee_"])
         attributes["summary_"] = {"labels": dict(zip(map(str, classes), counts, strict=True)), **left_out}
         self._set_fitted(attributes | class_attributes(classes))

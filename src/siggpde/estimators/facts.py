@@ -27,27 +27,25 @@ Columns = dict[str, list[Any]]
 def _columns_of(table: Any, n: int, known: Sequence[Fact] = ()) -> Columns:
     """Returns the columns of a table of facts by their names, gaps as None: a frame of pandas or polars, a mapping of
     columns, or an array (n, facts), whose columns are called "fact 0" and so on, or as those `known`."""
-    if isinstance(table, Mapping):
-        columns = {str(name): _listed(column) for name, column in table.items()}
-    elif hasattr(table, "columns"):
-        names = [str(name) for name in table.columns]
-        if len(set(names)) < len(names):
-            raise ValueError(f"facts have two columns of one name: {', '.join(names)}; rename one")
-        columns = {name: _listed(table[given]) for name, given in zip(names, table.columns, strict=True)}
+    if isinstance(table, Mapping) or hasattr(table, "columns"):
+        keys = list(table if isinstance(table, Mapping) else table.columns)
+        names, columns = list(map(str, keys)), [table[key] for key in keys]
     else:
         array = np.asarray(table.detach().cpu() if isinstance(table, Tensor) else table)
         array = array[:, None] if array.ndim == 1 else array
         if array.ndim != 2:
             raise ValueError(f"facts must be a table (n_cases, n_facts), such as a DataFrame; got shape {array.shape}")
         names = [fact.name for fact in known] if len(known) == array.shape[1] else []
-        names = names or [f"fact {number}" for number in range(array.shape[1])]
-        columns = {name: _listed(column) for name, column in zip(names, array.T, strict=True)}
+        names, columns = names or [f"fact {number}" for number in range(array.shape[1])], list(array.T)
+    if len(set(names)) < len(names):
+        raise ValueError(f"facts have two columns of one name: {', '.join(names)}; rename one")
     if not columns:
         raise ValueError("facts have no columns; leave facts= out, or name one")
-    for name, column in columns.items():
-        if len(column) != n:
-            raise ValueError(f"the fact {name!r} has {len(column)} values for {n} series; give one a series")
-    return columns
+    listed = dict(zip(names, map(_values, columns), strict=True))
+    for name, values in listed.items():
+        if len(values) != n:
+            raise ValueError(f"the fact {name!r} has {len(values)} values for {n} series; give one a series")
+    return listed
 
 
 def learned_facts(table: Any, n: int, ranks: Ranks) -> tuple[tuple[Fact, ...], Tensor]:
@@ -67,16 +65,7 @@ def learned_facts(table: Any, n: int, ranks: Ranks) -> tuple[tuple[Fact, ...], T
             counts.update(texts)
         facts.append(Fact(name, tuple(sorted(counts, key=lambda level: (-counts[level], level)))))
     with ranks.together():
-        return tuple(facts), _encoded_all(facts, columns)
-
-
-def _encoded_all(facts: Sequence[Fact], columns: Columns) -> Tensor:
-    """Returns the facts as numbers (n, facts), float64: those of numbers, the places of levels, NaN for gaps, and for a
-    level that the training series had not -1."""
-    missing = [fact.name for fact in facts if fact.name not in columns]
-    if missing:
-        raise ValueError(f"facts lack {missing[0]!r}; the model was fitted with {_named(facts)}, and needs all of them")
-    return torch.stack([_encoded(fact, columns[fact.name]) for fact in facts], dim=1)
+        return tuple(facts), _encoded(facts, columns)
 
 
 def facts_for(facts: Sequence[Fact], given: Any, n: int) -> Tensor | None:
@@ -85,18 +74,46 @@ def facts_for(facts: Sequence[Fact], given: Any, n: int) -> Tensor | None:
         raise ValueError("the model was fitted without facts; leave facts out, or fit it again with them")
     if not facts:
         return None
+    names = ", ".join(fact.name for fact in facts)
     if given is None:
-        raise ValueError(
-            f"the model was fitted with the facts {_named(facts)}; give those of these series, facts=table"
+        raise ValueError(f"the model was fitted with the facts {names}; give those of these series, facts=table")
+    columns = _columns_of(given, n, facts)
+    if missing := [fact.name for fact in facts if fact.name not in columns]:
+        raise ValueError(f"facts lack {missing[0]!r}; the model was fitted with {names}, and needs all of them")
+    return _encoded(facts, columns)
+
+
+def _encoded(facts: Sequence[Fact], columns: Columns) -> Tensor:
+    """Returns the facts as numbers (n, facts), float64: those of numbers, the places of levels, NaN for gaps, and for a
+    level that the training series had not -1."""
+    encoded = [(_numbers if fact.levels is None else _places)(fact, columns[fact.name]) for fact in facts]
+    return torch.tensor(encoded, dtype=torch.float64).T.contiguous()
+
+
+def _numbers(fact: Fact, column: list[Any]) -> list[float]:
+    try:
+        numbers = [math.nan if value is None else float(value) for value in column]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the fact {fact.name!r} was a number in the training series, but {error}") from None
+    for series, number in enumerate(numbers):
+        if abs(number) > _LARGEST:
+            raise ValueError(f"the fact {fact.name!r} is too large in series {series}; give other units")
+    return numbers
+
+
+def _places(fact: Fact, column: list[Any]) -> list[float]:
+    places = {level: float(place) for place, level in enumerate(fact.levels or ())}
+    texts = [None if value is None else plain_text(value) for value in column]
+    if new := sorted({text for text in texts if text is not None} - set(places)):
+        log.warning(
+            "the fact %r has levels that the training series had not: %s; they are predicted as if it were not known",
+            fact.name,
+            ", ".join(new[:5]),
         )
-    return _encoded_all(facts, _columns_of(given, n, facts))
+    return [math.nan if text is None else places.get(text, -1.0) for text in texts]
 
 
-def _named(facts: Sequence[Fact]) -> str:
-    return ", ".join(fact.name for fact in facts)
-
-
-def _listed(column: Any) -> list[Any]:
+def _values(column: Any) -> list[Any]:
     """Returns the values of a column: floats for numbers and truth, None for gaps, else as they are."""
     values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
     return [_value(value) for value in values]
@@ -106,30 +123,3 @@ def _value(value: Any) -> Any:
     if type(value).__name__ in _NO_VALUES or (isinstance(value, float) and math.isnan(value)):
         return None
     return float(value) if isinstance(value, bool | int | float | np.number | np.bool_) else value
-
-
-def _encoded(fact: Fact, column: list[Any]) -> Tensor:
-    gaps = np.array([value is None for value in column])
-    if fact.levels is None:
-        try:
-            numbers = np.array([math.nan if value is None else float(value) for value in column])
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"the fact {fact.name!r} was a number in the training series, but {error}") from None
-        if (wrong := np.abs(numbers) > _LARGEST).any():
-            raise ValueError(f"the fact {fact.name!r} is too large in series {int(wrong.argmax())}; give other units")
-        return torch.from_numpy(numbers)
-    from sklearn.preprocessing import OrdinalEncoder  # noqa: PLC0415 - takes long to import
-
-    codes = np.full(len(column), math.nan)
-    texts = np.array([plain_text(value) for value in column if value is not None], dtype=object)
-    if len(texts) and fact.levels:
-        levels = np.array(fact.levels, dtype=object)
-        settings: dict[str, Any] = {"handle_unknown": "use_encoded_value", "unknown_value": -1}
-        encoder = OrdinalEncoder(categories=[levels], dtype=np.float64, **settings)  # pyright: ignore[reportArgumentType]
-        codes[~gaps] = encoder.fit(levels[:, None]).transform(texts[:, None])[:, 0]
-        if unknown := sorted(set(texts) - set(fact.levels)):
-            log.warning(
-                "the fact %r has levels that the training series had not: %s; they are predicted as if it were not "
-                "known", fact.name, ", ".join(unknown[:5])
-            )  # fmt: skip
-    return torch.from_numpy(codes)

@@ -65,10 +65,11 @@ class SeriesRegressor(SeriesEstimator):
         # Standardised, because the prior has mean 0 and the noise is searched on a grid: any unit and offset fit alike.
         shift, scale = (0.0, 1.0) if counts else (mean, spread if spread > 1e-12 * abs(mean) else 1.0)
         info = check_sample_info(groups, sample_weight, shard)
-        attributes = self._train(X, (targets - shift) / scale, info, shard, facts=facts)
-        attributes |= {"target_shift_": shift, "target_scale_": scale}
         from siggpde.committee.conformal import left_out_figures  # noqa: PLC0415 - predictions need none
+        from siggpde.estimators.training import trained_attributes  # noqa: PLC0415 - predictions need none
 
+        attributes = trained_attributes(self, X, (targets - shift) / scale, info, shard, facts=facts)
+        attributes |= {"target_shift_": shift, "target_scale_": scale}
         left_out = left_out_figures(attributes["committee_"], scale)
         attributes["summary_"] = {"target_mean": mean, "target_spread": spread, **left_out}
         self._set_fitted(attributes)

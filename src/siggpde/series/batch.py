@@ -63,13 +63,13 @@ class SeriesBatch:
         return self._with(lambda tensor: tensor[rows], first)
 
     def _with(self, change: Callable[[Tensor], Tensor], first: int) -> SeriesBatch:
-        values, *beside = self.values, self.lengths, self.times, self.statistics, self.facts
-        lengths, times, statistics, facts = (None if part is None else change(part) for part in beside)
+        values, *optional = self.values, self.lengths, self.times, self.statistics, self.facts
+        lengths, times, statistics, facts = (None if part is None else change(part) for part in optional)
         return SeriesBatch(change(values), lengths, times, first, statistics, facts)
 
     @property
     def described(self) -> Tensor | None:
-        """The statistics of the series and then their facts, (n, columns), by which novelty is told."""
+        """The statistics of the series and then their facts, (n, columns), by which novelty is judged."""
         parts = [part for part in (self.statistics, self.facts) if part is not None]
         return None if self.statistics is None else torch.cat(parts, dim=1)
 

@@ -53,9 +53,9 @@ class Related:
 
     def __str__(self) -> str:
         kinds = (f"{self.equal} equal", f"{self.overlapping} overlapping in time", f"{self.near} nearly equal")
-        found = ", ".join(kind for kind in kinds if not kind.startswith("0 "))
+        counts = ", ".join(kind for kind in kinds if not kind.startswith("0 "))
         families = int((self.family.bincount() > 1).sum())
-        return f"{self.count} of {len(self.family)} training series are related ({found}), in {families} families"
+        return f"{self.count} of {len(self.family)} training series are related ({counts}), in {families} families"
 
     def crossing(self, groups: Tensor) -> Tensor:
         """Returns the same families (n,) without those whose series are all of one of the groups (n,)."""
@@ -178,11 +178,11 @@ class _Runs:
             here, first = np.repeat(some, count), np.repeat(low - count.cumsum() + count, count)
             key = keys[first + np.arange(len(here))]
             hits.append(np.stack([owner[here], key[:, 0], place[here] - key[:, 1], key[:, 3]], axis=1))
-        found = self._gathered(hits)
-        found = found[found[:, 0] != found[:, 1]]
-        found[:, 2] *= np.where(found[:, 0] < found[:, 1], 1, -1)
-        found[:, :2].sort(axis=1)
-        pairs, count = np.unique(np.unique(found, axis=0)[:, :3], axis=0, return_counts=True)
+        matches = self._gathered(hits)
+        matches = matches[matches[:, 0] != matches[:, 1]]
+        matches[:, 2] *= np.where(matches[:, 0] < matches[:, 1], 1, -1)
+        matches[:, :2].sort(axis=1)
+        pairs, count = np.unique(np.unique(matches, axis=0)[:, :3], axis=0, return_counts=True)
         pairs = torch.from_numpy(pairs[count == 2])
         a, b, step = pairs.T
         length, share = self.lengths, self.changes / self.lengths
@@ -261,27 +261,20 @@ def _near_pairs(batch: SeriesBatch, lengths: Tensor, alone: Tensor, shard: Shard
             "most series are nearly equal to others, and are too many, %d, to be sorted into families: give groups", n
         )
         return none
-    usual = float(scale[copied].median())
-    scales, links = torch.empty(n, dtype=torch.float64), [none]
-    nearest = []
-    for part in torch.arange(n).split(_ROWS):
-        distance, others = _distances(sketch, lengths, part).topk(count, largest=False)
-        scales[part] = torch.where((own := _scale(distance)).isfinite(), own, usual)
-        nearest.append((distance, others))
-    for part, (distance, others) in zip(torch.arange(n).split(_ROWS), nearest, strict=True):
-        row, place = (distance <= torch.minimum(scales[part][:, None], scales[others])).nonzero().T
-        links.append(torch.stack([rows[part[row]], rows[others[row, place]]], dim=1))
-    return torch.cat(links)
+    nearest = [_distances(sketch, lengths, part).topk(count, largest=False) for part in torch.arange(n).split(_ROWS)]
+    distance, others = (torch.cat(parts) for parts in zip(*nearest, strict=True))
+    scales = _scale(distance).nan_to_num(nan=float(scale[copied].median()))
+    row, place = (distance <= torch.minimum(scales[:, None], scales[others])).nonzero().T
+    return torch.stack([rows[row], rows[others[row, place]]], dim=1)
 
 
 def _scale(nearest: Tensor) -> Tensor:
     """Returns a distance (n,) between those of copies and of others among the nearest (n, k), NaN where none jumps."""
     before, after = nearest[:, :-1], nearest[:, 1:]
-    jumps = torch.where(before <= _CLOSEST, after / before.clamp_min(1e-12), 0.0)
-    jumps = torch.where(after.isfinite(), jumps, 0.0)
-    largest, place = jumps.max(1)
-    between = (before * after).gather(1, place[:, None])[:, 0].sqrt()
-    return torch.where(largest >= _JUMP, between, torch.nan)
+    jumps = torch.where((before <= _CLOSEST) & after.isfinite(), after / before.clamp_min(1e-12), 0.0)
+    largest, place = jumps.max(1, keepdim=True)
+    middle = (before * after).gather(1, place).sqrt()
+    return torch.where(largest >= _JUMP, middle, torch.nan)[:, 0]
 
 
 def _distances(sketch: Tensor, lengths: Tensor, rows: Tensor) -> Tensor:

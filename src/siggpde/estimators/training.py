@@ -1,0 +1,88 @@
+"""The training of an estimator: what `fit` does of series, targets and settings."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from siggpde.distributed.shard import Shard
+from siggpde.estimators.facts import learned_facts
+from siggpde.estimators.settings import (
+    LARGEST_SQUARED,
+    channel_attributes,
+    check_batch,
+    fit_settings,
+    input_device,
+    preparation_of,
+    series_of,
+    threads,
+    usable_device,
+)
+from siggpde.estimators.targets import SampleInfo, grouped_by_family
+from siggpde.series.batch import fingerprint, pad_to_longest
+from siggpde.series.related import find_related
+
+
+def trained_attributes(
+    estimator: Any,
+    X: Any,
+    y: Tensor,
+    info: SampleInfo,
+    shard: Shard,
+    classes: int | None = None,
+    class_weight: tuple[float, ...] | None = None,
+    facts: Any = None,
+) -> dict[str, Any]:
+    """Returns the attributes of a fitted estimator by name; X and `facts` are of the series of this rank, y and `info`
+    of those of all ranks."""
+    started, ranks = time.perf_counter(), shard.ranks
+    settings = fit_settings(estimator, classes, class_weight)
+    paper = estimator.method == "paper"
+    if paper and facts is not None:
+        raise ValueError("method='paper' has one kernel, of the series alone; facts need method='views'")
+    with ranks.together():
+        device = input_device(X)
+        if not isinstance(estimator.device, str) or estimator.device != "auto":
+            device = usable_device(estimator.device)
+    ranks.check_same("kind of device", device.type)
+    ranks.check_same("facts", facts is not None)
+    preparation, series = preparation_of(estimator, X), series_of(X)
+    with threads(estimator.n_jobs, len(y)):
+        batch = preparation.fit_transform(series, ranks=ranks)
+        with ranks.together():
+            check_batch(batch, shard.size, LARGEST_SQUARED)
+            if len(y) < 2:
+                raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
+            assert preparation.raw_channels is not None
+            attributes = channel_attributes(X, preparation.raw_channels, estimator.channel_names)
+        batch = replace(pad_to_longest(batch, ranks), first=shard.first)
+        if facts is not None:
+            known, values = learned_facts(facts, len(batch), ranks)
+            settings, batch = replace(settings, facts=known), replace(batch, facts=values)
+        counts = batch.counts()
+        minus_shortest, longest = ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
+        if settings.related == "error" or (settings.related == "group" and info.groups is None and not paper):
+            related = find_related(series, batch, preparation.time_channel, shard)
+            info = grouped_by_family(info, related, y, classes, settings.related, ranks)
+        attributes |= {
+            "length_range_": (-minus_shortest, longest),
+            "fingerprint_": fingerprint(shard, batch, y, None),
+            "preparation_": preparation,
+            "n_series_": len(y),
+            "n_groups_": None if info.groups is None else int(info.groups.max()) + 1,
+        }
+        if paper:
+            from siggpde.estimators.paper_method import fit_by_the_paper as fit  # noqa: PLC0415 - few need it
+        else:
+            from siggpde.estimators.views_method import fit_by_views as fit  # noqa: PLC0415 - the paper's needs none
+        committee = fit(batch.to(device), y.to(device), classes, settings, info.to(device), shard)
+    if (time_format := getattr(X, "time_format", None)) is not None:
+        attributes["reading_"] = {"time_format": time_format._asdict()}
+    if settings.facts:
+        attributes["facts_"] = settings.facts
+    tried = tuple(map(list, committee.tried))
+    return attributes | {"committee_": committee, "tried_": tried, "seconds_": time.perf_counter() - started}
