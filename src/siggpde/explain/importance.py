@@ -80,10 +80,10 @@ def global_importance(
         raise ValueError(f"there are {len(batch)} series but {len(targets)} targets")
     vocabulary = terms.vocabulary(names)
     features, words = feature_importance(terms, evenly_spaced(batch, max_series), vocabulary, top), vocabulary.by_word()
-    if targets is None:
-        known = committee.mean_and_variance(batch)[0] if count is None else committee.probabilities(batch).argmax(1)
-    else:
+    if targets is not None:
         known = targets.to(terms.weights.device)
+    else:
+        known = committee.mean_and_variance(batch)[0] if count is None else committee.probabilities(batch).argmax(1)
     by_channel = cut_effects(terms, batch, known, terms.names(names))
     pieces = min(regions, int(batch.counts().min()))
     by_region = cut_effects(terms, batch, known, region_names(batch, pieces, time_format), pieces)
@@ -203,11 +203,8 @@ def cut_series(terms: Terms, batch: SeriesBatch, regions: int | None) -> tuple[S
         values[row, :, :length] = cuts.series(cuts.numbers()).values
         values[row, :, length:] = values[row, :, length - 1 : length]
         coefficients = cuts.weights(pieces)
-    times, lengths, facts = (
-        None if of_series is None else of_series.repeat_interleave(2 * len(pieces), 0)
-        for of_series in (batch.times, batch.lengths, batch.facts)
-    )
-    return SeriesBatch(values.flatten(0, 1), lengths, times, facts=facts), coefficients
+    rows = torch.arange(len(batch), device=pieces.device).repeat_interleave(2 * len(pieces))
+    return replace(batch[rows], values=values.flatten(0, 1), statistics=None), coefficients
 
 
 def cut_effects(

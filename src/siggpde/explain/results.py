@@ -337,12 +337,10 @@ class SeriesExplanation(_InUnits, _Result):
     def sentence(self) -> str:
         """What speaks for the prediction, or raises the number: stretches of time, then facts, words and view, as in "x
         rises, 0.8 to 1.4; age 82; by its words, x moves, then y; above all from the words of the path"."""
-        places = [] if self.segments is None or not self.segments.sentence else [self.segments.sentence]
+        places = "" if self.segments is None else self.segments.sentence
         least = _WORTH_TELLING * max((abs(fact.value) for fact in self.facts), default=0.0)
-        facts = [fact.name for fact in self.facts if fact.value >= max(least, 1e-9)]
-        return "; ".join(
-            [*places, *([" and ".join(facts)] if facts else []), *read_terms(self.contributions, self.views)]
-        )
+        facts = " and ".join(fact.name for fact in self.facts if fact.value >= max(least, 1e-9))
+        return "; ".join(filter(None, [places, facts, *read_terms(self.contributions, self.views)]))
 
     @property
     def sentences(self) -> list[str]:

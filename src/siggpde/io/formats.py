@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TABLE_OPTIONS = (
-    *("target", "series", "id", "time", "duplicates", "channels", "ignore", "facts", "groups", "sample_weight"),
-)
-
 DUPLICATES = ("error", "first", "last", "mean")
 """What becomes of rows of a series with the same time."""
 
 FOR_TRAINING = ("groups", "sample_weight")
 """Options of values that only a fit needs."""
+
+TABLE_OPTIONS = ("target", "series", "id", "time", "duplicates", "channels", "ignore", "facts", *FOR_TRAINING)
 
 READ_OPTIONS: dict[str, tuple[str, ...]] = {
     "ts": ("reader",),

@@ -78,7 +78,8 @@ class CsvFile:
 
     def series(self, roles: ColumnRoles) -> SeriesData:
         """Returns the series of the file; ids and labels keep their leading zeros."""
-        texts = (roles.series, roles.target, roles.id, roles.groups, *(roles.facts or ()))
+        as_text = (roles.series, roles.target, roles.id, roles.groups, *(roles.facts or ()))
+        texts = [column for column in self.columns if column in as_text]
         overrides = {raw: pl.String for raw, name in zip(self._raw, self.columns, strict=True) if name in texts}
         try:
             frame = self._parse(infer_schema_length=_ROWS_TO_INFER_TYPES, schema_overrides=overrides)
@@ -93,11 +94,10 @@ class CsvFile:
                 f"separator={other!r}"
             )
         frame = frame.rename(dict(zip(self._raw, self.columns, strict=True)))
-        overrides = [column for column in self.columns if column in texts]
         if self._decimal_comma:
-            frame = frame.with_columns(_with_points(frame[column]) for column in overrides)
+            frame = frame.with_columns(_with_points(frame[column]) for column in texts)
         frame = self._without_blank_lines(frame)
-        frame = frame.with_columns(_parse_text_column(frame[column], column == roles.target) for column in overrides)
+        frame = frame.with_columns(_parse_text_column(frame[column], column == roles.target) for column in texts)
         try:
             return from_table(frame, roles, self.path.stem, str(self.path))
         except BadCell as error:
@@ -145,10 +145,10 @@ class CsvFile:
                 continue
             least = max(number for number, name in enumerate(header, 1) if name or number == 1)
             if cells and not least <= len(cells) <= len(header):
-                few = (
-                    f"cell {len(cells) + 1}, of column {header[len(cells)]!r}, is missing" if len(cells) < least else ""
-                )
-                wrong = few or f"{cells[len(header)]!r} is in cell {len(header) + 1}"
+                if len(cells) < least:
+                    wrong = f"cell {len(cells) + 1}, of column {header[len(cells)]!r}, is missing"
+                else:
+                    wrong = f"{cells[len(header)]!r} is in cell {len(header) + 1}"
                 raise ValueError(
                     f"{self.path}, line {line}: the row has {len(cells)} cells for {len(header)} columns: {wrong}. "
                     "Correct the line; a cell with a separator in it must be in quotes"
@@ -338,9 +338,8 @@ def as_polars(frame: Any, series: str | None = None) -> pl.DataFrame:
 def _from_pandas(name: str, column: Any) -> pl.Series:
     """Returns a column of pandas by way of numpy, which needs no pyarrow."""
     if (zone := getattr(column.dtype, "tz", None)) is not None:
-        return in_zone(
-            _from_pandas(name, column.dt.tz_convert("UTC").dt.tz_localize(None)), str(zone).removeprefix("UTC") or "UTC"
-        )
+        dates = _from_pandas(name, column.dt.tz_convert("UTC").dt.tz_localize(None))
+        return in_zone(dates, str(zone).removeprefix("UTC") or "UTC")
     dtype = column.dtype
     if getattr(dtype, "kind", "O") in "fiubMm" and type(dtype).__module__.startswith("numpy"):
         values = column.to_numpy()

@@ -62,11 +62,8 @@ class TableColumns:
         for name, dtype in self.schema.items():
             if name in taken:
                 continue
-            if (
-                dtype.is_numeric()
-                or dtype in (pl.Boolean, pl.Null)
-                or (dtype == pl.String and _is_number_text(self.cells(name), self.source))
-            ):
+            plain = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
+            if plain or (dtype == pl.String and _is_number_text(self.cells(name), self.source)):
                 names.append(name)
             else:
                 log.info("%s: column %r holds no numbers and is left out", self.source, name)
@@ -193,11 +190,8 @@ def from_long(frame: pl.DataFrame, channels: list[str], roles: ColumnRoles, name
     matrix, same = np.stack(points, axis=1)[order], np.diff(codes[order]) == 0
     for channel, numbers in zip(channels, matrix.T, strict=True) if time is None else ():
         if _TIME_NAMES.fullmatch(channel) and same.any() and (np.diff(numbers)[same] > 0).all():
-            log.info(
-                "%s: %r grows in every series but is read as a channel; is it the time (time=, --time)?",
-                source,
-                channel,
-            )
+            message = "%s: %r grows in every series but is read as a channel; is it the time (time=, --time)?"
+            log.info(message, source, channel)
     if time is not None and (repeated := same & (np.diff(matrix[:, 0]) == 0)).any():
         rows = order[1:][repeated]
         if roles.duplicates in (None, "error"):
@@ -311,9 +305,7 @@ def from_grid(
             x[:, channel, start : start + step] = points
             ends = np.where(np.isnan(points), 0, np.arange(start + 1, start + points.shape[1] + 1))
             np.maximum(lengths, ends.max(axis=1), out=lengths)
-    values: dict[str, Any] = {
-        _KEYS[option]: as_labels(frame[column], source) for option, column in roles.values.items()
-    }
+    values: Any = {_KEYS[option]: as_labels(frame[column], source) for option, column in roles.values.items()}
     return SeriesData(
         X=cut(x, np.maximum(lengths, 1)),  # a row without values is a series of one point, which is missing
         ids=None if roles.id is None else as_labels(frame[roles.id], source),
@@ -473,8 +465,7 @@ def as_matrix(frame: pl.DataFrame, names: list[str], source: str) -> NDArray[np.
 def as_times(column: pl.Series, source: str) -> NDArray[np.float64]:
     """Returns (n_rows,), float64: numbers, or dates and times in seconds since 1970 in UTC or since midnight."""
     times = _seconds(column, source).fill_null(np.nan)
-    missing = ~times.is_finite()
-    if missing.any():
+    if (missing := ~times.is_finite()).any():
         row = missing.arg_max() or 0
         raise BadCell(source, row, column.name, f": expected a time; got {column[row]!r}")
     return times.to_numpy().astype(np.float64)
@@ -542,12 +533,10 @@ def _seconds(column: pl.Series, source: str) -> pl.Series:
                 f"{source}: column {column.name!r} is neither numbers nor dates such as 2020-01-31 or "
                 f"2020-01-31 12:00:00; it starts with {column[0]!r}"
             )
-        bad = wrong if dates is None else dates.is_null()
-        if bad.any():
+        bad, kind = (wrong, "number") if dates is None else (dates.is_null(), "date")
+        if dates is None or bad.any():
             row = bad.arg_max() or 0
-            kind = "number" if dates is None else "date"
             raise BadCell(source, row, column.name, f": expected a {kind}, as in other rows; got {column[row]!r}")
-        assert dates is not None
         column, dtype = dates, dates.dtype
     if dtype == pl.Date:
         return column.cast(pl.Int32).cast(pl.Float64) * 86400.0

@@ -52,8 +52,7 @@ def plot_series(
 ) -> np.ndarray:
     """Draws a series, its lines coloured by what they contribute to a prediction; uncertain contributions are pale.
 
-    Readings are points where these have room. Lines are thin across gaps, where values are
-    interpolated or, at the ends, held.
+    Readings are points where these have room. Lines are thin across gaps, where values are interpolated or held.
 
     Parameters
     ----------
@@ -290,10 +289,8 @@ def plot_explanation(
     (1,)
     """
     if not isinstance(explanation, SeriesExplanation):
-        raise ValueError(
-            f"explanation must be one of those that explain returns, such as explain(X)[0], got "
-            f"{type(explanation).__name__}"
-        )
+        got = type(explanation).__name__
+        raise ValueError(f"explanation must be one of those that explain returns, such as explain(X)[0], got {got}")
     segments = explanation.segments
     if segments is None:
         raise ValueError("the explanation has no segments to draw; make it without segments=0")

@@ -167,8 +167,8 @@ def model_facts(estimator: Any) -> ModelFacts:
 
 class Block(NamedTuple):
     """A part of a card: a "title", a "heading" or a "text" holds a string, "facts" rows of a name and a value, a
-    "table" its header and rows, a "list" sentences, "code" its language and lines. The first column of a table, or the
-    second where `numbers_first`, is text; the others are numbers."""
+    "table" its header and rows, a "list" sentences, "code" its language and lines. The column `text_column` of a table
+    is text; the others are numbers."""
 
     kind: Literal["title", "heading", "text", "facts", "table", "list", "code"]
     content: Any

@@ -121,10 +121,8 @@ def _example(frame: Sequence[Series], channels: Sequence[int], data: Data, title
         clock = data.time_format or TimeFormat()
         if not clock.as_dates:
             clock = clock._replace(elapsed=True, start=0.0)
-        stamps = [
-            np.arange(one.values.shape[1]) if one.times is None else one.times - (0 if clock.as_dates else one.times[0])
-            for one in frame
-        ]
+        points = [np.arange(one.values.shape[1]) if one.times is None else one.times for one in frame]
+        stamps = [times - (0 if clock.as_dates else times[0]) for times in points]
         to_axis, label = looks.time_axis(axes, clock if data.timed else None, np.sort(np.concatenate(stamps)))
         for ax, channel, limit in zip(axes, channels, limits, strict=True):
             for place, series in enumerate(frame):

@@ -257,12 +257,10 @@ def parts(judgement: Judgement, by_group: bool) -> list[Part]:
 
 def _of_groups(judgement: ClassJudgement, member: np.ndarray, size: int) -> np.ndarray:
     """Returns the ends (2, size) of intervals of shares that are right, by resampling groups."""
-    shares = []
-    for counts in _resamples(len(judgement), judgement.groups, 0):
-        right, drawn = _sums(counts * judgement.right, member, size), _sums(counts, member, size)
-        shares.append(np.divide(right, drawn, out=np.full_like(drawn, np.nan), where=drawn > 0))
+    resamples = _resamples(len(judgement), judgement.groups, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of classes that are never drawn
+        shares = [_sums(drawn * judgement.right, member, size) / _sums(drawn, member, size) for drawn in resamples]
         return np.nanquantile(np.concatenate(shares), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
 
 
