@@ -50,9 +50,11 @@ def explain(
     paper: Annotated[
         bool, options.option("Of --method paper: the words with the largest weights |m|.", name="--paper")
     ] = False,
-    beside: Annotated[
+    more_models: Annotated[
         list[Path] | None,
-        options.option("With --paper: a model of another seed, which may have other words; may be repeated.", "MODEL"),
+        options.option(
+            "With --paper: a model of another seed, which may have other words; may be repeated.", "MODEL", "--beside"
+        ),
     ] = None,
     plot: Annotated[
         Path | None, options.option("Draw the importance, or with --number the series.", "FILE.png")
@@ -74,12 +76,12 @@ def explain(
 
     if plot is not None:  # before any work, for it may not be installed
         require_matplotlib("figure")
-    if beside and not paper:
+    if more_models and not paper:
         raise WrongCall("--beside is for the words of --paper; add it, or leave --beside out")
     if paper and number is not None:
         raise WrongCall("--paper is about a model and --number about one series; leave out one of them")
     if paper:
-        _explain_as_the_paper(call, top, beside or [], plot)
+        _explain_as_the_paper(call, top, more_models or [], plot)
         return
     if call.data is None:
         raise WrongCall("DATA is missing: only --paper explains a model without series")
@@ -114,14 +116,14 @@ def explain(
         log.info("%s", _footnote(values))
 
 
-def _explain_as_the_paper(call: options.CallOfModel, top: int, beside: list[Path], plot: Path | None) -> None:
+def _explain_as_the_paper(call: options.CallOfModel, top: int, more_models: list[Path], plot: Path | None) -> None:
     """Prints and draws the words with the largest weights; a warning says where models of other seeds have others."""
     from siggpde.cli.data import open_model
     from siggpde.plots import plot_paper_reading, require_matplotlib
 
-    models = [call.model, *beside]
+    models = [call.model, *more_models]
     estimators = [open_model(replace(call, model=model)) for model in models]
-    for model, estimator in zip(beside, estimators[1:], strict=True):
+    for model, estimator in zip(more_models, estimators[1:], strict=True):
         if estimator.channel_names_ != estimators[0].channel_names_:
             raise WrongCall(
                 f"--beside {model} is a model of other channels than {call.model}; give one of the same data"
@@ -144,11 +146,11 @@ def _explain_as_the_paper(call: options.CallOfModel, top: int, beside: list[Path
             ax.set_title(str(model) if others else "", fontsize="medium", loc="left")
         write_bytes(plot, _png(figure))
         log.info("the picture is in %s", plot)
-    header = ["word", "|m|", "± sd", *(f"rank in {model}" for model in beside)]
+    header = ["word", "|m|", "± sd", *(f"rank in {model}" for model in more_models)]
     rows = [[w["name"], f"{w['size']:.3f}", f"{w['std']:.3f}", *map(str, w["ranks"][1:])] for w in words]
     title = f"{call.model}: words by |m|, the first of {first.all_words}"
     print_result(values, call.as_json, lambda: [column_table(title, header, rows)])
-    if not beside:
+    if not more_models:
         log.info(
             "one model does not tell how sure this order is: fit another with --seed and give it as --beside MODEL"
         )
@@ -224,17 +226,10 @@ def _tables_of_one(values: dict[str, Any]) -> list[Table]:
 
 
 def _table_of_stretches(stretches: list[dict[str, Any]]) -> Table:
-    rows = [
-        (
-            part["channel"],
-            part["does"],
-            part["when"],
-            _signed(part["value"]),
-            f"± {part['std']:.2g}",
-            f"{part['error']:.2g}",
-        )
-        for part in stretches
-    ]
+    rows = []
+    for part in stretches:
+        numbers = (_signed(part["value"]), f"± {part['std']:.2g}", f"{part['error']:.2g}")
+        rows.append((part["channel"], part["does"], part["when"], *numbers))
     header = ["channel", "what it does", "when", "contribution", "uncertainty", "sampling error"]
     return column_table("When and where the evidence is", header, rows, text_columns=3)
 

@@ -70,36 +70,10 @@ class SeriesClassifier(SeriesEstimator):
         keep_series: bool = True,
         related: str = "group",
     ) -> None:
-        super().__init__(
-            method=method,
-            likelihood=likelihood,
-            views=views,
-            members=members,
-            n_features=n_features,
-            transforms=transforms,
-            time_channel=time_channel,
-            mask=mask,
-            max_points=max_points,
-            spectrogram=spectrogram,
-            channel_names=channel_names,
-            max_iter=max_iter,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            evaluate_every=evaluate_every,
-            validation=validation,
-            theta=theta,
-            time_limit=time_limit,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            device=device,
-            dtype=dtype,
-            checkpoint=checkpoint,
-            resume=resume,
-            cache_dir=cache_dir,
-            keep_series=keep_series,
-            related=related,
-        )
+        settings = dict(locals())  # those of the base, all but:
+        for name in ("self", "class_weight", "__class__"):
+            del settings[name]
+        super().__init__(**settings)
         self.class_weight = class_weight
 
     def fit(

@@ -43,7 +43,7 @@ def find_counterfactual(
         )
     raw = _one_series(x, preparation.raw_channels)
     one = estimator._batch(raw[None], facts=facts)
-    clock = estimator._time_format(one, time_as)
+    time_format = estimator._time_format(one, time_as)
     judge = _Judge(estimator, one.facts)
     before = judge.predictions(raw[None])[0]
     if hasattr(estimator, "classes_"):
@@ -58,9 +58,9 @@ def find_counterfactual(
     result = _result(estimator, canvas, search.run().change, goal, before, judge)
     if one.times is None:
         return result
-    if clock is not None:
-        clock = clock._replace(start=float(one.times[0, 0]))
-    return replace(result, time_channel=preparation.time_channel, time_format=clock)
+    if time_format is not None:
+        time_format = time_format._replace(start=float(one.times[0, 0]))
+    return replace(result, time_channel=preparation.time_channel, time_format=time_format)
 
 
 class _Judge:
@@ -75,11 +75,9 @@ class _Judge:
 
     def p_values(self, X: np.ndarray) -> np.ndarray | None:
         """(n,), or None where the model does not know them."""
-        return (
-            None
-            if self.estimator.committee_.novelty is None
-            else _in_parts(lambda some: self.estimator.novelty(self._batch(some)), X)
-        )
+        if self.estimator.committee_.novelty is None:
+            return None
+        return _in_parts(lambda some: self.estimator.novelty(self._batch(some)), X)
 
     def known_p_values(self, X: np.ndarray) -> np.ndarray:
         """(n,); 1 where the model does not know them."""

@@ -99,8 +99,8 @@ def drift(
     Examples
     --------
     >>> import numpy as np
-    >>> walks = np.random.default_rng(0).normal(size=(60, 1, 20)).cumsum(axis=2)
-    >>> result = drift(walks[:30], walks[30:] + 5.0, channel_names=["x"])
+    >>> series = np.random.default_rng(0).normal(size=(60, 1, 20)).cumsum(axis=2)
+    >>> result = drift(series[:30], series[30:] + 5.0, channel_names=["x"])
     >>> result.p_value < 0.01, result.shifted.split(":")[0]
     (True, 'level of x')
     """

@@ -41,22 +41,9 @@ PAPER_DEFAULTS: dict[str, Any] = {
 """What "auto" is of the settings of training that only method="paper" has."""
 Validation = float | tuple[Sequence[int], Sequence[int]]
 STORED_ATTRIBUTES = (
-    "channel_names_",
-    "n_channels_",
-    "length_range_",
-    "fingerprint_",
-    "n_series_",
-    "n_groups_",
-    "n_iter_",
-    "n_features_in_",
-    "seconds_",
-    "summary_",
-    "tried_",
-    "facts_",
-    "reading_",
-    "target_shift_",
-    "target_scale_",
-)
+    "channel_names_", "n_channels_", "length_range_", "fingerprint_", "n_series_", "n_groups_", "n_iter_",
+    "n_features_in_", "seconds_", "summary_", "tried_", "facts_", "reading_", "target_shift_", "target_scale_",
+)  # fmt: skip
 """What a saved estimator has in addition to its settings, preparation and committee."""
 DTYPES = {"auto": None, "float32": torch.float32, "float64": torch.float64}
 

@@ -52,10 +52,11 @@ class FactsView(View):
 
     def fit(self, landmarks: SeriesBatch) -> tuple[FactsBlock, dict[str, Rows]]:
         columns = _columns(landmarks)
-        pairs = zip(self.facts, columns, strict=True)
-        knots = [_knots(column) if fact.levels is None else column[:0] for fact, column in pairs]
-        features = [_filled(_features(*one)) for one in zip(self.facts, columns, knots, strict=True)]
-        scaler, _ = WindowScaler.fit_transform(WindowBlock(KERNEL, 0, values) for values in features)
+        knots = [_knots(*one) for one in zip(self.facts, columns, strict=True)]
+        features = [_features(*one) for one in zip(self.facts, columns, knots, strict=True)]
+        # Gaps are filled by means, so that they then count nothing.
+        filled = [torch.where(values.isnan(), torch.nan_to_num(values.nanmean(0)), values) for values in features]
+        scaler, _ = WindowScaler.fit_transform(WindowBlock(KERNEL, 0, values) for values in filled)
         state = [_even(*one) for one in zip(self.facts, scaler.state(), strict=True)]
         block = FactsBlock(self.facts, knots, WindowScaler.from_state(state), landmarks)
         return block, block.centre()
@@ -125,10 +126,10 @@ def _columns(batch: SeriesBatch) -> tuple[Tensor, ...]:
     return batch.facts.double().unbind(1)
 
 
-def _knots(column: Tensor) -> Tensor:
+def _knots(fact: Fact, column: Tensor) -> Tensor:
     known = column[~column.isnan()]
-    if not len(known):
-        return known
+    if fact.levels is not None or not len(known):
+        return column[:0]
     knots = known.quantile(known.new_tensor(_QUANTILES)).unique()
     return knots[(knots > known.min()) & (knots < known.max())]
 
@@ -151,8 +152,3 @@ def _even(fact: Fact, scaler: dict[str, Tensor]) -> dict[str, Tensor]:
         return scaler
     spread = scaler["spread"]
     return scaler | {"spread": spread.square().mean().sqrt().expand_as(spread).clone()}
-
-
-def _filled(values: Tensor) -> Tensor:
-    """Returns features with the mean of their column for NaN, so that they then count nothing."""
-    return torch.where(values.isnan(), torch.nan_to_num(values.nanmean(0)), values)
