@@ -41,6 +41,12 @@ def test_columns_that_are_constant_within_series_are_facts_unless_channels_are_n
     assert named.channel_names_[1:] == ("pulse", "pressure", "age") and not hasattr(named, "facts_")
     values = json.loads(succeed("evaluate", folder / "named", folder / "test.csv", "--json").stdout)
     assert values["n"] == 30  # as models of before, which read such columns as channels
+    paper = (
+        *["--method", "paper", "--max-iter", "2", "--n-features", "20", "--jobs", "1"],
+    )  # whose one kernel takes no facts
+    succeed("fit", folder / "train.csv", *STAYS[:-2], *paper, "--output", folder / "paper")
+    assert siggpde.load(folder / "paper").channel_names_ == ("when", "pulse", "pressure", "age")
+    refuse(1, "facts need --method 'views'", "fit", folder / "train.csv", *STAYS[:-2], *paper, *FACTS, "--output", "x")
 
 
 def test_a_model_reads_its_facts_again_from_tables_and_blocks(folder: Path, tmp_path: Path):
@@ -98,6 +104,7 @@ def test_from_a_table_with_all_faults_to_a_report(tmp_path: Path):
     said = " ".join(" ".join(Pictures(page.read_text(encoding="utf-8")).words).split())
     for words in (
         "facts beside the series",
+        "what is known beside the series, such as a person's age",
         "Beside the series: ",
         r"sex [fm] \(",
         "after the start",

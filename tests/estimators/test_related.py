@@ -80,9 +80,9 @@ def test_settings_and_groups_that_are_given():
     assert np.array_equal(outputs(classifier().fit(series, y, groups=who), NEW), grouped)
     assert np.array_equal(outputs(classifier(related="error").fit(series, y, groups=who), NEW), grouped)
     assert classifier(related="error").fit(X, Y).n_groups_ is None
-    with pytest.raises(ValueError, match=r"120 equal.*such as series 0 and 60: give groups"):
+    with pytest.raises(ValueError, match=r"120 equal.*such as series 0 and series 60: give groups"):
         classifier(related="error").fit(series, y)
-    with pytest.raises(ValueError, match="of different groups, such as series 0 and 60"):
+    with pytest.raises(ValueError, match="of different groups, such as series 0 and series 60"):
         classifier(related="error").fit(series, y, groups=np.arange(120) // 60)
     with pytest.raises(ValueError, match="related must be one of 'group', 'ignore', 'error', got 'drop'"):
         regressor(related="drop").fit(X, Y)

@@ -31,7 +31,7 @@ log = logging.getLogger("siggpde")
 
 # Arguments in messages of the library that are options of the command line, which has no `reader` and `mmap`.
 _ARGUMENTS = {option for options in READ_OPTIONS.values() for option in options} - {"reader", "mmap"}
-_ARGUMENTS |= {"format", "likelihood", "members", "device", "dtype", "checkpoint"}
+_ARGUMENTS |= {"format", "likelihood", "members", "method", "device", "dtype", "checkpoint"}
 _IN_PYTHON = re.compile(rf"(?<![\w.-])({'|'.join(sorted(_ARGUMENTS))})=(?=(['\[\w]?))")
 
 _OBEYED = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")

@@ -230,7 +230,7 @@ def _table_of_stretches(stretches: list[dict[str, Any]]) -> Table:
     for part in stretches:
         numbers = (_signed(part["value"]), f"± {part['std']:.2g}", f"{part['error']:.2g}")
         rows.append((part["channel"], part["does"], part["when"], *numbers))
-    header = ["channel", "what it does", "when", "contribution", "uncertainty", "sampling error"]
+    header = ["channel", "what it does", "when", "contribution", "± sd", "sampling error"]
     return column_table("When and where the evidence is", header, rows, text_columns=3)
 
 

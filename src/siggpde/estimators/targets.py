@@ -211,7 +211,9 @@ def grouped_by_family(
         if int(family.bincount().max()) > 1:
             one, other = (family == family.mode().values).nonzero()[:2, 0].tolist()
             across = "" if info.groups is None else ", some of them of different groups"
-            ranks.refuse(f"{related}{across}, such as series {one} and {other}: give groups=, or leave copies out")
+            ranks.refuse(
+                f"{related}{across}, such as series {one} and series {other}: give groups=, or leave copies out"
+            )
         return info
     if not related.usual:
         if related.count:

@@ -196,7 +196,8 @@ def from_long(frame: pl.DataFrame, channels: list[str], roles: ColumnRoles, name
         rows = order[1:][repeated]
         if roles.duplicates in (None, "error"):
             raise ValueError(_repetitions(frame[time], ids, codes, np.sort(rows), source))
-        log.info("%s: %d rows have the same time as another of their series (%s)", source, len(rows), roles.duplicates)
+        have = "1 row has" if len(rows) == 1 else f"{len(rows)} rows have"
+        log.info("%s: %s the same time as another of their series (%s)", source, have, roles.duplicates)
         starts = np.flatnonzero(np.concatenate([[True], ~repeated]))
         matrix, codes = _merged(matrix, starts, roles.duplicates), codes[order][starts]
     counts = np.bincount(codes)
@@ -249,7 +250,10 @@ def check_ids(column: pl.Series, source: str, first: int = 0) -> None:
     """Raises ValueError for an empty cell in the column of series; `first` is the number of its first row."""
     if column.null_count():
         row = first + int(column.is_null().arg_max() or 0)
-        raise BadCell(source, row, None, f" does not say which series it belongs to (column {column.name!r} is empty)")
+        wrong = (
+            f" does not say which series it belongs to (column {column.name!r} is empty); fill it in, or delete the row"
+        )
+        raise BadCell(source, row, None, wrong)
 
 
 def _codes(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
@@ -276,13 +280,16 @@ def _values_by_series(
         labels = pairs.filter(pl.col("code") == code)["label"].to_list()
         raise ValueError(
             f"{source}: series {ids[code]!r} has several {meaning}s in column {column.name!r}: {labels[0]!r}, "
-            f"{labels[1]!r}"
+            f"{labels[1]!r}; write the same in all of its rows"
         )
     if gaps:
         every = pl.DataFrame({"code": np.arange(len(ids))})
         return as_facts(every.join(pairs, on="code", how="left", maintain_order="left")["label"])
     if (counts == 0).any():
-        raise ValueError(f"{source}: series {ids[int(np.argmin(counts))]!r} has no {meaning} in column {column.name!r}")
+        raise ValueError(
+            f"{source}: series {ids[int(np.argmin(counts))]!r} has no {meaning} in column {column.name!r}; fill it in, "
+            "or delete the rows of this series"
+        )
     return as_labels(pairs.sort("code")["label"], source)
 
 
@@ -536,7 +543,9 @@ def _seconds(column: pl.Series, source: str) -> pl.Series:
         bad, kind = (wrong, "number") if dates is None else (dates.is_null(), "date")
         if dates is None or bad.any():
             row = bad.arg_max() or 0
-            raise BadCell(source, row, column.name, f": expected a {kind}, as in other rows; got {column[row]!r}")
+            alike = f"; write all dates alike, as {column.filter(~bad)[0]!r}" if kind == "date" else ""
+            wrong = f": expected a {kind}, as in other rows; got {column[row]!r}{alike}"
+            raise BadCell(source, row, column.name, wrong)
         column, dtype = dates, dates.dtype
     if dtype == pl.Date:
         return column.cast(pl.Int32).cast(pl.Float64) * 86400.0
