@@ -85,7 +85,6 @@ def explain_series(
         Whether a word is one term, with all features of windows that are made of it, and words that move together are
         one term too: of the 150 largest of a series, compared over the background, else over the landmarks or, in
         models without any, over the batch if it has ten series.
-
     truths
         The true classes 0..classes-1 (n,): with `walks` a wrong prediction is also explained against the truth.
 

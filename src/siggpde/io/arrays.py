@@ -67,8 +67,7 @@ def read_npz(
 
 
 def _check_names(members: Members, allowed: Container[str | None]) -> None:
-    """Raises ValueError for a member of unknown name, which would be lost. Splits of data sets hold more, so that only
-    names are refused there that are nearly known."""
+    """Raises ValueError for unknown members, which would be lost; in splits, which hold more, for nearly known ones."""
     known = ["X", "lengths", "channel_names", "time_channel", "time_format", "name", *_PER_SERIES]
     if is_split(members):
         known = [f"{key}_{part}" for key in ("X", "y", "lengths") for part in ("train", "test")] + ["channel_names"]

@@ -267,8 +267,7 @@ def _codes(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
 def _values_by_series(
     column: pl.Series, codes: NDArray[np.int64], ids: pl.Series, meaning: str, source: str, *, gaps: bool = False
 ) -> NDArray[Any]:
-    """Returns (n_series,) labels, groups or weights, or facts, which may have `gaps`; cells of a series may be empty,
-    but the others must agree."""
+    """Returns (n_series,) values, facts with `gaps`; cells of a series may be empty, but the others must agree."""
     if gaps:
         column = _fact_cells(column)
     elif column.dtype.is_float():

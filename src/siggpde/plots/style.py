@@ -95,8 +95,7 @@ def letters(ax: Axes) -> float:
 
 
 def finish(ax: Axes, *, closed: bool = False, inches: float | None = None) -> Axes:
-    """Letters and ticks that fit the width of the plot, or a horizontal axis of `inches`; no frame above and at the
-    right unless `closed`."""
+    """Makes letters and ticks fit the plot, or an axis of `inches`; no frame above and at the right unless `closed`."""
     size = letters(ax)
     for axis in (ax.xaxis, ax.yaxis):
         axis.label.set_fontsize(size)

@@ -171,8 +171,7 @@ class Subject(NamedTuple):
 
 
 class Predicted(NamedTuple):
-    """Predictions: `p` (n, C) of classes, or `mean`, `std` (n,) and `quantiles` (n, L) of numbers; latents and novelty
-    scores."""
+    """Predictions: `p` (n, C) of classes, or `mean`, `std` (n,) and `quantiles` (n, L) of numbers; latents, novelty."""
 
     p: np.ndarray | None
     mean: np.ndarray | None
@@ -336,8 +335,7 @@ def _reasons(predicted: Predicted, judgement: Judgement | None, training: bool, 
 
 
 def _as_seen(subject: Subject, batch: SeriesBatch, row: int, given: Series) -> Series:
-    """A series as the model sees it, averaged if long and else with its gaps; times are those of X, points of X, or
-    None."""
+    """A series as the model sees it, averaged if long, else with its gaps; times are stamps or points of X, or None."""
     count, name, target = int(batch.counts()[row]), given.name, given.target
     values = batch.values[row, :count].T.cpu().numpy()
     if given.values.shape[1] == count and subject.estimator.preparation_.spectrogram is None:
