@@ -49,6 +49,9 @@ _LIKELIHOOD = (
     "student_t or poisson for numbers."
 )
 _REPORT = "Write a report, by default report.html: on the test series of DATA if it has some, else on left-out series."
+_KEEP_SERIES = "Whether the model may contain training series; without them it has no kernel views."
+_RELATED = "Related series, such as overlapping windows: leave out each family as a group, or none, or refuse them."
+_CONFIG = "Options by name, at the top or in a table called fit; the command line overrides them."
 _SUFFIX = ".checkpoint"
 _CHECKPOINT_FILES = re.compile(rf"member-\d+\.pt({PART_SUFFIX})?")
 
@@ -102,32 +105,13 @@ def fit(
     device: Annotated[str, _run("Where to compute: auto, cpu, cuda, cuda:1, ...")] = "auto",
     jobs: Annotated[int, _run("Threads; -1 is one per core.", "N")] = -1,
     resume: Annotated[bool, _run("Continue an interrupted fit of --method paper.", name="--resume")] = False,
-    keep_series: Annotated[
-        bool,
-        _model(
-            "Whether the model may contain training series; without them it has no kernel views.",
-            name="--keep-series/--no-keep-series",
-        ),
-    ] = True,
-    related: Annotated[
-        Literal["group", "ignore", "error"],
-        _model(
-            "Related series, such as overlapping windows: leave out each family as a group, or none, or refuse them."
-        ),
-    ] = "group",
+    keep_series: Annotated[bool, _model(_KEEP_SERIES, name="--keep-series/--no-keep-series")] = True,
+    related: Annotated[Literal["group", "ignore", "error"], _model(_RELATED)] = "group",
     cache_dir: Annotated[
         Path | None, _run("--method paper: keep signatures there for later fits of the same series.", "FOLDER")
     ] = None,
     report: Annotated[Path | None, _run(_REPORT, "[FILE.html]")] = None,
-    config: Annotated[
-        Path | None,
-        _run(
-            "Options by name, at the top or in a table called fit; the command line overrides them.",
-            "FILE.toml",
-            callback=read_config,
-            is_eager=True,
-        ),
-    ] = None,
+    config: Annotated[Path | None, _run(_CONFIG, "FILE.toml", callback=read_config, is_eager=True)] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:

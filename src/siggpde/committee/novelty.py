@@ -299,12 +299,8 @@ def joined_variances(committee: ViewCommittee, rows: dict[str, Rows]) -> Tensor:
     with the noise of a series of weight 1; `rows` are those of the new series."""
     record = committee.left_out
     assert record is not None and record.exact
-    return torch.stack(
-        [
-            _joined(member.regression, member.mixed(rows), record, number)
-            for number, member in enumerate(committee.members)
-        ]
-    )
+    members = enumerate(committee.members)
+    return torch.stack([_joined(member.regression, member.mixed(rows), record, index) for index, member in members])
 
 
 def _joined(regression: Regression, rows: Rows, record: LeftOutRecord, number: int) -> Tensor:

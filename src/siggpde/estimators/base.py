@@ -517,12 +517,8 @@ class SeriesEstimator:
             The file. An older report there is replaced, another file only with `force`.
         groups : array (n_cases,), optional
             Groups are judged one by one, and drawn as wholes for confidence intervals.
-        ids : sequence (n_cases,), optional
-            Names of the series.
-        title : str, optional
-            Title of the page.
-        target : str, optional
-            What y is.
+        ids, title, target : optional
+            Names of the series (n_cases,), the title of the page, and what y is.
         explained : int
             How many series of each kind, the most uncertain, surprising and novel, have an explanation, which takes
             about 500 predictions for every series.
