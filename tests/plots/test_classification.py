@@ -51,6 +51,7 @@ def test_calibration(pyplot, drawn):
     low, high = wilson_interval(y, np.full(8, 50), 0.95)
     assert ends == pytest.approx(np.stack([low, high], axis=1))
     (strip,) = ax.child_axes
+    assert not strip.patch.get_visible()
     assert sum(patch.get_height() for patch in strip.patches) == 400
     drawn(ax)
 

@@ -17,6 +17,10 @@ def test_weights(lines, narrow, drawn, pyplot):
         ends[round(bar.get_y() + bar.get_height() / 2)] += bar.get_width()
     assert ends == pytest.approx(sorted(committee.weights.tolist(), reverse=True))
     assert ax.yaxis_inverted() and ax.get_legend() is not None
+    renderer = ax.figure.canvas.get_renderer()
+    for loss in ax.texts:  # beside its bar, without a space in front, which browsers leave out
+        right_end = ax.transData.transform((ends[round(loss.xy[1])], 0.0))[0]
+        assert loss.get_window_extent(renderer).x0 > right_end + 2 and not loss.get_text().startswith(" ")
     drawn(ax)
     batch = batch_of(24)
     ax = plot_weights(trained_model(batch, labels_of(batch, 2)))

@@ -178,6 +178,7 @@ def _histogram(ax: Axes, top: np.ndarray, start: float, stretched: bool) -> None
         bins = _from_axis(np.linspace(float(_on_axis(np.array(start))), 0, _HISTOGRAM_BINS + 1))
         bins[0], bins[-1] = start, 1.0
         strip.set_xscale("function", functions=(_on_axis, _from_axis))
+    strip.patch.set_visible(False)  # in the dark it would be another black than that of the page
     strip.hist(top, bins=bins.tolist(), color=style.SKY)
     strip.set_xlim(*ax.get_xlim())
     strip.set_ylim(0, 1.5 * strip.get_ylim()[1])  # room for the words

@@ -268,7 +268,8 @@ def plot_weights(committee: Any, ax: Axes | None = None) -> Axes:
     for place, index in enumerate(order):
         score = members[index].score
         if score is not None:
-            ax.text(weights[index], place, f" {score:#.3g}".replace("-", "−"), va="center", size=size, color=style.GREY)
+            words, offset = f"{score:#.3g}".replace("-", "−"), {"xytext": (3, 0), "textcoords": "offset points"}
+            ax.annotate(words, (weights[index], place), va="center", size=size, color=style.GREY, **offset)
     names = [f"{'model' if len(order) == 1 else 'member'} {place}" for place in range(1, len(order) + 1)]
     ax.set_yticks(range(len(order)), names)
     ax.invert_yaxis()
