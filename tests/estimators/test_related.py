@@ -36,12 +36,23 @@ def test_models_of_copies_are_those_of_the_series_alone(kind: str, times: int, n
     settings: dict[str, Any] = {"transforms": "auto", "members": 2, "n_features": 40}
     alone = estimator(kind, **settings).fit(series, y)
     count = 100 * times
-    with pytest.warns(UserWarning, match=rf"{count} of {count} training series are related .* in 100 families: each"):
-        fitted = estimator(kind, **settings).fit(copies, np.tile(y, times))
-    assert fitted.n_groups_ == 100 and alone.n_groups_ is None
-    losses = [-one.log_likelihood(new, truth).mean() for one in (fitted, alone)]
-    assert losses[0] < losses[1] + (0.02 if kind == "classifier" else 0.1)
-    assert fitted.score(new, truth) > alone.score(new, truth) - 0.02
+    with pytest.warns(UserWarning, match=rf"{count} of {count} .* in 100 families: the {count - 100} copies are left"):
+        fitted = estimator(kind, **settings).fit(copies, np.tile(y, times), sample_weight=np.ones(count))
+    assert fitted.n_groups_ is None and fitted.n_series_ == count and fitted.is_fitted_to(copies, np.tile(y, times))
+    assert fitted.committee_.left_out.rows.sort().values.tolist() == list(range(100))
+    assert outputs(fitted, new) == pytest.approx(outputs(alone, new), abs=1e-9)
+
+
+def test_copies_with_other_labels_or_facts_stay_and_are_groups():
+    labels, owner = np.r_[Y, 1 - Y[:20], Y[20:]], np.tile(np.arange(60), 2)
+    with pytest.warns(UserWarning, match="in 60 families: the 40 copies are left out and each family is left out as a"):
+        fitted = classifier().fit(np.concatenate([X, X]), labels)
+    assert fitted.n_groups_ == 60 and len(fitted.committee_.left_out.y) == 80
+    copies: dict[str, Any] = {"X": np.concatenate([X, X]), "y": np.tile(Y, 2), "facts": {"hour": np.arange(120.0)}}
+    with pytest.warns(UserWarning, match="in 60 families: each family is left out as a group"):
+        fitted = classifier().fit(**copies)
+    wanted, hours = classifier().fit(**copies, groups=owner), {"hour": np.zeros(60)}
+    assert np.array_equal(fitted.predict_proba(NEW, facts=hours), wanted.predict_proba(NEW, facts=hours))
 
 
 def test_relatives_that_only_kernels_see_are_left_out_together():
@@ -96,7 +107,7 @@ def test_copies_of_one_series_for_each_class_are_no_groups():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_saved_and_updated_models_stay_grouped(tmp_path: Path):
-    fitted = SigGPClassifier(n_features=20, members=1).fit(np.concatenate([X, X]), np.tile(Y, 2))
+    fitted = SigGPClassifier(n_features=20, members=1).fit(np.concatenate([X, X]), np.r_[Y, 1 - Y[:5], Y[5:]])
     loaded = reloaded(fitted, tmp_path / "model")
     assert loaded.related == "group" and loaded.n_groups_ == 60
     assert np.array_equal(loaded.predict_proba(NEW), fitted.predict_proba(NEW))

@@ -30,7 +30,7 @@ from siggpde.views.facts import Fact, FactsView
 from siggpde.views.kinds import KINDS, default_views, kinds_of_kernels
 
 log = logging.getLogger(__name__)
-_LEAST_RISE = 0.1  # of the log of the variance
+_LEAST_RISE = 0.5  # of the log of the variance
 _UNLIKE = 0.5  # the share of series that look unlike all others without those next to them; usual is up to 0.02
 
 

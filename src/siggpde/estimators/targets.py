@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.novelty import callers_level
-from siggpde.distributed.ranks import Ranks
 from siggpde.distributed.shard import Shard, all_labels
 from siggpde.series.related import Related
 
@@ -22,6 +21,7 @@ log = logging.getLogger(__name__)
 
 _LARGEST = 1e150
 _MOST_TIMES = 1e20  # between weights
+_FEWEST = 2  # series of a class that are no copies
 
 
 def check_labels(y: Any) -> np.ndarray:
@@ -202,30 +202,42 @@ def check_sample_info(groups: Any, sample_weight: Any, shard: Shard) -> SampleIn
 
 
 def grouped_by_family(
-    info: SampleInfo, related: Related, y: Tensor, classes: int | None, setting: str, ranks: Ranks
-) -> SampleInfo:
-    """Returns the same with families of related series as groups, where most series have relatives, and warns of them.
-    With the setting "error" a ValueError names any that are related, or of different groups where these are given."""
+    info: SampleInfo, related: Related, y: Tensor, classes: int | None, setting: str, shard: Shard, facts: bool
+) -> tuple[Tensor, SampleInfo]:
+    """Returns the rows of the series to learn from, and what is known of these: where most series have relatives, those
+    that are no copy of another one (which `facts` beside the series tell apart), and families as groups; it warns of
+    them. With the setting "error" a ValueError names any that are related, or of different groups where these are
+    given."""
+    everything = torch.arange(len(y))
     if setting == "error":
         family = related.family if info.groups is None else related.crossing(info.groups)
         if int(family.bincount().max()) > 1:
             one, other = (family == family.mode().values).nonzero()[:2, 0].tolist()
             across = "" if info.groups is None else ", some of them of different groups"
-            ranks.refuse(
-                f"{related}{across}, such as series {one} and series {other}: give groups=, or leave copies out"
-            )
-        return info
+            such = f"{related}{across}, such as series {one} and series {other}"
+            shard.ranks.refuse(f"{such}: give groups=, or leave copies out")
+        return everything, info
     if not related.usual:
         if related.count:
             log.info("%s: too few to matter, they stay as they are", related)
-        return info
-    groups = related.groups(y, classes)
+        return everything, info
+    rows, rest = (everything, related) if facts else related.without_copies(y)
+    fewest = int(y[rows].bincount().min()) if classes else len(rows)
+    starts = torch.tensor(shard.sizes).cumsum(0)
+    if fewest < _FEWEST or len(torch.bucketize(rows, starts, right=True).unique()) < len(starts):
+        rows, rest = everything, related
+    groups, weights = rest.groups(y[rows], classes), info.weights
     possible = int(groups.bincount().max()) > 1
-    if ranks.leads:
-        what = "each family is left out as a group" if possible else "too much of the data to be left out as groups"
+    if weights is not None and len(rows) < len(y):
+        weights = weights[rows] / weights[rows].mean()
+    if shard.ranks.leads:
+        what = [f"the {len(y) - len(rows)} copies are left out"] if len(rows) < len(y) else []
+        if possible:
+            what.append("each family is left out as a group")
+        what = " and ".join(what) or "too much of the data to be left out as groups"
         better = "groups= is better where you know what belongs together"
         warnings.warn(f"{related}: {what}; {better}", UserWarning, stacklevel=callers_level())
-    return SampleInfo(groups, info.weights) if possible else info
+    return rows, SampleInfo(groups if possible else None, weights)
 
 
 def warn_of_confined_classes(classes: np.ndarray, labels: Tensor, groups: Tensor) -> None:

@@ -65,9 +65,10 @@ def trained_attributes(
             settings, batch = replace(settings, facts=known), replace(batch, facts=values)
         counts = batch.counts()
         minus_shortest, longest = ranks.all_reduce_max(torch.stack([-counts.min(), counts.max()])).tolist()
+        rows = torch.arange(len(y))
         if settings.related == "error" or (settings.related == "group" and info.groups is None and not paper):
             related = find_related(series, batch, preparation.time_channel, shard)
-            info = grouped_by_family(info, related, y, classes, settings.related, ranks)
+            rows, info = grouped_by_family(info, related, y, classes, settings.related, shard, facts is not None)
         attributes |= {
             "length_range_": (-minus_shortest, longest),
             "fingerprint_": fingerprint(shard, batch, y, None),
@@ -75,11 +76,18 @@ def trained_attributes(
             "n_series_": len(y),
             "n_groups_": None if info.groups is None else int(info.groups.max()) + 1,
         }
+        if len(rows) < len(y):
+            index = shard.local_index(rows)
+            shard, y = Shard(ranks, len(index)), y[rows]
+            batch = replace(batch[index], first=shard.first)
         if paper:
             from siggpde.estimators.paper_method import fit_by_the_paper as fit  # noqa: PLC0415 - few need it
         else:
             from siggpde.estimators.views_method import fit_by_views as fit  # noqa: PLC0415 - the paper's needs none
         committee = fit(batch.to(device), y.to(device), classes, settings, info.to(device), shard)
+    if (record := committee.left_out) is not None:
+        assert record.rows is not None
+        committee.left_out = replace(record, rows=rows.to(record.rows)[record.rows])
     if (time_format := getattr(X, "time_format", None)) is not None:
         attributes["reading_"] = {"time_format": time_format._asdict()}
     if settings.facts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,19 @@ class Related:
         counts = ", ".join(kind for kind in kinds if not kind.startswith("0 "))
         families = int((self.family.bincount() > 1).sum())
         return f"{self.count} of {len(self.family)} training series are related ({counts}), in {families} families"
+
+    def without_copies(self, y: Tensor) -> tuple[Tensor, Related]:
+        """Returns the rows (k,) of the series that are no copy, equal or nearly so, of one before them with the same
+        target, and how these are related."""
+        a, b, step = self.pairs.T
+        copies = (step == 0) & (self.lengths[a] == self.lengths[b]) & (y[a] == y[b])
+        copied = _components(self.pairs[copies], len(y))
+        first = torch.full((int(copied.max()) + 1,), len(y)).scatter_reduce(0, copied, torch.arange(len(y)), "amin")
+        rows = first.sort().values
+        pairs = torch.cat([torch.searchsorted(rows, first[copied])[self.pairs[:, :2]], self.pairs[:, 2:]], dim=1)
+        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        family = self.family[rows].unique(return_inverse=True)[1]
+        return rows, replace(self, family=family, pairs=pairs, lengths=self.lengths[rows])
 
     def crossing(self, groups: Tensor) -> Tensor:
         """Returns the same families (n,) without those whose series are all of one of the groups (n,)."""
@@ -108,9 +121,6 @@ class Related:
 def find_related(X: Any, batch: SeriesBatch, time_channel: int | None, shard: Shard) -> Related:
     """Returns the families of the series of all ranks; X are those of this rank as they were handed in, and `batch` the
     same without gaps. Equal and overlapping series have the very same values, missing ones included."""
-    from scipy.sparse import coo_array  # noqa: PLC0415 - predictions need none
-    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - predictions need none
-
     total, runs = shard.total, _Runs(X, time_channel, shard)
     informative = runs.informative(runs.changes)
     # Series that say too little to be told apart are related to none.
@@ -123,10 +133,18 @@ def find_related(X: Any, batch: SeriesBatch, time_channel: int | None, shard: Sh
     overlapping, near = runs.overlaps(alone), _near_pairs(batch, runs.lengths, alone, shard)
     level = [torch.nn.functional.pad(pairs, (0, 1)) for pairs in (equal, near)]
     pairs = torch.cat([*level, overlapping])
-    edges = (np.ones(len(pairs)), (pairs[:, 0].numpy(), pairs[:, 1].numpy()))
-    family = connected_components(coo_array(edges, shape=(total, total)), directed=False)[1]
+    family = _components(pairs, total)
     counts = [len(kind[:, :2].unique()) for kind in (equal, overlapping, near)]
-    return Related(torch.from_numpy(family).long(), pairs, runs.lengths, *counts)
+    return Related(family, pairs, runs.lengths, *counts)
+
+
+def _components(pairs: Tensor, n: int) -> Tensor:
+    """Returns the numbers (n,) of the connected components of n series, of which `pairs` (k, 2 or more) are linked."""
+    from scipy.sparse import coo_array  # noqa: PLC0415 - predictions need none
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - predictions need none
+
+    links = coo_array((np.ones(len(pairs)), (pairs[:, 0].numpy(), pairs[:, 1].numpy())), shape=(n, n))
+    return torch.from_numpy(connected_components(links, directed=False)[1]).long()
 
 
 class _Runs:

@@ -9,8 +9,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-import numpy as np
-
 TimeAs = Literal["auto", "dates", "elapsed"]
 SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "days": 86400.0}
 """The units of time stamps and durations."""
@@ -157,6 +155,8 @@ def time_format(first: Any, last: Any, name: str = "", *, dates: bool = False, z
     >>> time_format([0.0, 0.0], [30.0, 40.0], "time (min)").unit
     'min'
     """
+    import numpy as np  # noqa: PLC0415 - the help of the command line needs none
+
     ends, unit = np.array([np.min(first), np.max(last)], dtype=np.float64), "s"
     if not dates:
         match = _UNIT.fullmatch(name)
