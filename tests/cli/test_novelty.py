@@ -90,12 +90,13 @@ def test_models_of_earlier_versions_have_none(kind: str, tmp_path: Path):
     model = FIXTURES / "model-format-2" / kind
     X = np.load(FIXTURES / "model-format-2" / f"{kind}.npz")["X"]
     columns = {"who": np.repeat(np.arange(len(X)), X.shape[2])}
-    columns |= {f"c{channel}": X[:, channel].ravel() for channel in range(X.shape[1])}
+    names = load(model).channel_names_
+    columns |= {name: X[:, channel].ravel() for channel, name in enumerate(names)}
     time = load(model).time_channel
     table = pl.DataFrame(columns)
-    table = table if time is None else table.filter(pl.col(f"c{time}").is_not_nan())
+    table = table if time is None else table.filter(pl.col(names[time]).is_not_nan())
     table.write_parquet(tmp_path / "x.parquet")
-    options = ["--series", "who", *([] if time is None else ["--time", f"c{time}"])]
+    options = ["--series", "who", *([] if time is None else ["--time", names[time]])]
     for output in ((), ("--output", tmp_path / "out.parquet")):
         result = succeed("predict", model, tmp_path / "x.parquet", *options, *output)
         assert result.stderr.count("there is no column novelty; fit the model again to have it") == 1

@@ -52,7 +52,7 @@ def test_two_series_are_enough(kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("factor", [1e290, 1e200, 1e-100, 1e-300])
+@pytest.mark.parametrize("factor", [1e145, 1e100, 1e-100, 1e-300])
 def test_units_do_not_matter(kind: str, factor: float):
     settings: dict[str, Any] = {"transforms": {"append": "variation"}}
     plain = outputs(estimator(kind, **settings).fit(WIDE, Y), WIDE)

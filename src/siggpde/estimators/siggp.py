@@ -107,7 +107,7 @@ class SigGPClassifier(SeriesClassifier, BaseClassifier):
         "lifted", and variances may be a little larger. Models of method="paper" never contain series.
     related : {"group", "ignore", "error"}
         What `fit` without `groups` does with series that are equal, nearly equal or overlapping in time, if these are
-        at least half of all: "group" leaves out each family of them as one group, and warns (with method="views"). With
+        at least half of all: with "group" copies count once and each family is left out as one group, with a warning (method="views"). With
         "error" any of them, and with `groups` those of different groups, are refused.
 
     Attributes

@@ -73,6 +73,7 @@ def trained_attributes(
             "length_range_": (-minus_shortest, longest),
             "fingerprint_": fingerprint(shard, batch, y, None),
             "preparation_": preparation,
+            "facts_": settings.facts,
             "n_series_": len(y),
             "n_groups_": None if info.groups is None else int(info.groups.max()) + 1,
         }
@@ -90,7 +91,5 @@ def trained_attributes(
         committee.left_out = replace(record, rows=rows.to(record.rows)[record.rows])
     if (time_format := getattr(X, "time_format", None)) is not None:
         attributes["reading_"] = {"time_format": time_format._asdict()}
-    if settings.facts:
-        attributes["facts_"] = settings.facts
     tried = tuple(map(list, committee.tried))
     return attributes | {"committee_": committee, "tried_": tried, "seconds_": time.perf_counter() - started}

@@ -15,6 +15,7 @@ from siggpde_paper.experiments import weather
 from siggpde_paper.experiments.results import Results, load_config, merged
 from siggpde_paper.experiments.weather_models import Windows
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* overlapping in time:UserWarning")
 FEW = {"views": ["linear", "path"], "members": 2, "n_features": 30}
 BOTH = {"by_size", "by_spread"}
 SMALL = {
