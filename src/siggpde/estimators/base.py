@@ -190,7 +190,7 @@ class SeriesEstimator:
         if isinstance(X, SeriesBatch):
             return X
         batch, (given,) = self._series(X, targets), or_of_data(X, facts=facts)
-        values = facts_for(getattr(self, "facts_", ()), given, len(batch))
+        values = facts_for(self.facts_, given, len(batch))
         return batch if values is None else replace(batch, facts=values.to(batch.values.device))
 
     def _series(self, X: Any, targets: int | None = None) -> SeriesBatch:
@@ -472,7 +472,7 @@ class SeriesEstimator:
 
     def _described(self) -> tuple[tuple[str, ...], list[str]]:
         """The names of channels and of facts, by which novelty is described."""
-        return self._value_names(), [fact.name for fact in getattr(self, "facts_", ())]
+        return self._value_names(), [fact.name for fact in self.facts_]
 
     def _warn(self, scores: Scores | None) -> None:
         """Warns where series that were predicted are unlike all training series."""

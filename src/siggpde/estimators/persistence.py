@@ -47,10 +47,11 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str], *, force: bool 
         if "novelty" in model:
             model["novelty"], more = flatten_state(model["novelty"], "novelty")
             tensors |= more
+    known = {key for key, value in vars(estimator).items() if key != "facts_" or value}
     manifest = {
         "estimator": name,
         "parameters": {key: _to_plain(value) for key, value in estimator.get_params(deep=False).items()},
-        "facts": {key: getattr(estimator, key) for key in STORED_ATTRIBUTES if hasattr(estimator, key)},
+        "facts": {key: getattr(estimator, key) for key in STORED_ATTRIBUTES if key in known},
         "preparation": estimator.preparation_.state(),
         **model,
     }
@@ -114,8 +115,7 @@ def _restored(
     attributes = {
         key: tuple(v) if isinstance(v, list) else v for key, v in manifest["facts"].items() if key in STORED_ATTRIBUTES
     }
-    if "facts_" in attributes:
-        attributes["facts_"] = facts_of(attributes["facts_"])
+    attributes["facts_"] = facts_of(attributes.get("facts_", ()))
     attributes["committee_"] = committee = _committee(state, others, transformers)
     attributes["preparation_"] = Preparation.from_state(manifest["preparation"])
     if "classes" in manifest:

@@ -107,8 +107,8 @@ class SigGPClassifier(SeriesClassifier, BaseClassifier):
         "lifted", and variances may be a little larger. Models of method="paper" never contain series.
     related : {"group", "ignore", "error"}
         What `fit` without `groups` does with series that are equal, nearly equal or overlapping in time, if these are
-        at least half of all: with "group" copies count once and each family is left out as one group, with a warning (method="views"). With
-        "error" any of them, and with `groups` those of different groups, are refused.
+        at least half of all: with "group" copies count once, each family is left out as one group, and a warning says
+        so (method="views"). With "error" any of them, and with `groups` those of different groups, are refused.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class SigGPClassifier(SeriesClassifier, BaseClassifier):
         Series of `fit` and `partial_fit`.
     n_groups_ : int or None
     facts_ : tuple of siggpde.views.facts.Fact
-        Names, and levels of categories, of the facts of `fit`, where it was given some.
+        Names, and levels of categories, of the facts of `fit`; empty without any.
     n_iter_ : int
         1 for the closed form.
     n_features_in_ : int
@@ -195,7 +195,7 @@ class SigGPRegressor(SeriesRegressor, BaseRegressor):
         Mean and standard deviation of the targets of `fit` and `partial_fit`, and the errors for left-out series.
     committee_, preparation_ : Committee, Preparation
     n_channels_, n_series_, n_groups_, n_iter_, n_features_in_ : int
-    channel_names_, length_range_, tried_ : tuple
+    channel_names_, length_range_, tried_, facts_ : tuple
     fingerprint_, seconds_ : str, float
         The attributes from `committee_` on are those of `SigGPClassifier`.
 
