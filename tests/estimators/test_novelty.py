@@ -1,6 +1,7 @@
 """What estimators say of series that are unlike the training series, whatever their method and likelihood."""
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,3 +75,17 @@ def test_numbers_tend_to_those_of_the_training_series():
     assert model.latent(NEW)[0] == pytest.approx(model.predict(NEW))
     with pytest.raises(ValueError, match="by_class=True is for classifiers"):
         model.novelty(NEW, by_class=True)
+
+
+def test_a_channel_without_values_is_far_from_series_that_all_have_some(fitted: SigGPClassifier, tmp_path: Path):
+    lost = NEW.copy()
+    lost[:, 0] = np.nan
+    with pytest.warns(NoveltyWarning, match="8 of 8 series are unlike .* level of channel 0 is unusual in all"):
+        chances, again = (one.predict_proba(lost) for one in (fitted, reloaded(fitted, tmp_path / "model")))
+    assert chances == pytest.approx(np.tile([1 / 3, 2 / 3], (8, 1)), abs=1e-3) and np.array_equal(again, chances)
+
+
+def test_a_channel_that_training_series_lack_may_be_missing():
+    lacking, lost = X.copy(), NEW.copy()
+    lacking[::2, 1], lost[:, 1] = np.nan, np.nan
+    assert SigGPClassifier(**KINDS["views"]).fit(lacking, Y).predict_proba(lost).max(1).mean() > 0.7

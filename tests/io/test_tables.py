@@ -686,3 +686,13 @@ def test_facts_are_written_and_read_again(tmp_path: Path, caplog: pytest.LogCapt
     assert list(read(tmp_path / "a.npz", ignore=["facts_sex"]).facts or ()) == ["age", "ward"] and not caplog.records
     write(tmp_path / "a.ts", data)
     assert "age, sex, ward are lost; .npz, .csv and .parquet keep them" in caplog.text
+
+
+@pytest.mark.parametrize(("days", "said"), [((3, 4, 5), True), ((3, 4, 15), False)])
+def test_dates_whose_months_may_be_days_are_announced(
+    days: tuple[int, ...], said: bool, caplog: pytest.LogCaptureFixture
+):
+    rows = pl.DataFrame({"who": "abc", "day": [f"{day:02d}/04/2024" for day in days], "x": [1.0, 2.0, 4.0]})
+    data = from_frame(rows, series="who", time="day")
+    assert np.diff(np.asarray(data.X[0])[0]).tolist() == [86400.0 * step for step in np.diff(days)]
+    assert ("dates of column 'day', such as 03/04/2024, are read as day, month, year" in caplog.text) == said

@@ -26,13 +26,15 @@ _NEAREST, _LEAST_DISTANCE = 3, 0.01
 _ONE_OF_STATISTICS = 0.99  # the quantile of left-out series at which a standardised distance is 1
 _REFERENCE = 1000
 _CHUNK = 512
+_LOST = 1000.0  # units beyond all training series: a channel without values that all of them have
 
 
 @dataclass(frozen=True)
 class StatisticScores(Learned):
     """Medians, units, least and greatest of every statistic, four (F,); `least` (F,) is the smallest value of which a
     logarithm is taken, 0 for statistics taken as they are; `reference` (m, F) are training series in these units, with
-    the median and the 99 % quantile of their distances."""
+    the median and the 99 % quantile of their distances; `always` (channels,) is 1 for channels of which every training
+    series has values, None in models of early versions."""
 
     medians: Tensor
     units: Tensor
@@ -42,6 +44,7 @@ class StatisticScores(Learned):
     reference: Tensor
     middle: float
     upper: float
+    always: Tensor | None = None
 
     @staticmethod
     def fit(
@@ -66,7 +69,8 @@ class StatisticScores(Learned):
         rows = slice(0, _REFERENCE)
         near = _nearest(z, z[rows], groups, groups[rows])
         middle, upper = float(near.median()), float(near.quantile(_ONE_OF_STATISTICS))
-        scores = StatisticScores(medians, units, z.amin(0), z.amax(0), least, z[rows].float(), middle, upper)
+        always = (~statistics[:, levels].isnan()).all(0).long()
+        scores = StatisticScores(medians, units, z.amin(0), z.amax(0), least, z[rows].float(), middle, upper, always)
         return scores, torch.maximum(_beyond_others(z, groups), scores._standard(near))
 
     def __call__(self, statistics: Tensor) -> tuple[Tensor, Tensor]:
@@ -74,6 +78,9 @@ class StatisticScores(Learned):
         taken = torch.where(self.least > 0, torch.maximum(statistics, self.least).log(), statistics)
         z = (torch.where(taken.isnan(), self.medians, taken) - self.medians) / self.units
         beyond = torch.maximum(self.low - z, z - self.high)
+        if self.always is not None:
+            levels = len(OF_CHANNELS) * torch.arange(len(self.always))
+            beyond[:, levels] += _LOST * (taken[:, levels].isnan() & (self.always > 0))
         nobody = torch.full((len(z),), -1), torch.zeros(len(self.reference), dtype=torch.int64)
         near = self._standard(_nearest(z, self.reference.double(), *nobody))
         # Of statistics within the range the one farthest from the median.

@@ -36,6 +36,7 @@ _NAMES_OF_POINTS = (  # x_0 or x.0, x0, and 0_x
 _UNNAMED = re.compile(r"|Unnamed: \d+|_duplicated_\d+|column_\d+|index|level_0")
 _ID_NAMES = re.compile(r"(?:.*[_ .])?(?:id|ids|index|idx|key|nr|no|number|row|case|sample|uid|uuid)|.*Id|.*ID")
 _MOST_TO_CHECK = 50
+_DAY_OR_MONTH = r"^\s*(\d{1,2})[-/.]\d{1,2}[-/.]\d{4}"
 _TRIED = 20  # cells of a column of text, to see whether it has dates
 _FEWEST_IDS = 5
 _SHOWN = 5  # of the series with duplicate times
@@ -545,6 +546,12 @@ def _seconds(column: pl.Series, source: str) -> pl.Series:
             alike = f"; write all dates alike, as {column.filter(~bad)[0]!r}" if kind == "date" else ""
             wrong = f": expected a {kind}, as in other rows; got {column[row]!r}{alike}"
             raise BadCell(source, row, column.name, wrong)
+        if (column.drop_nulls().str.extract(_DAY_OR_MONTH).cast(pl.Int64).fill_null(99) <= 12).all():
+            log.warning(
+                "%s: dates of column %r, such as %s, are read as day, month, year; where the month is first, write "
+                "2020-01-31",
+                *(source, column.name, column[0]),
+            )
         column, dtype = dates, dates.dtype
     if dtype == pl.Date:
         return column.cast(pl.Int32).cast(pl.Float64) * 86400.0

@@ -33,6 +33,7 @@ from siggpde.persistence.schema import (
     plain,
 )
 from siggpde.series import PathOptions
+from siggpde.series.statistics import OF_CHANNELS
 from siggpde.utils.times import TimeFormat
 from siggpde.views.facts import KERNEL, facts_of, feature_count
 from siggpde.views.window_features import WindowFeatures
@@ -394,13 +395,24 @@ _FACT_SCORES = {  # in units of the user's
     "least": array("facts", low=0, high=RAW),
     "reference": array(None, "facts", dtypes=SINGLE),
     "middle upper": number(-RAW, RAW),
+    "always?": maybe(integers(None, high=1)),
 }
+
+
+def _statistic_channels(scores: Any, at: Place) -> None:
+    """That there are not more channels than statistics of them."""
+    channels = 0 if scores.get("always") is None else len(scores["always"])
+    at.demand(
+        channels * len(OF_CHANNELS) <= len(scores["medians"]), f"has statistics of fewer than {channels} channels"
+    )
+
+
 _NOVELTY = {
     "weights": array("members", low=0, high=1),
     "centres": array("members"),
     "widths": array("members", low=POSITIVE),
     "middle upper": number(),
-    "facts": _FACT_SCORES,
+    "facts": also(_FACT_SCORES, _statistic_channels),
     "left_out": array("members", "known", dtypes=SINGLE),
     "left_out_facts": array("known"),
     "labels": maybe(integers("known", high=_MOST_CLASSES)),
