@@ -38,7 +38,7 @@ def test_columns_that_are_constant_within_series_are_facts_unless_channels_are_n
     channels = ("--channels", "pulse,pressure,age", "--force")
     succeed("fit", folder / "train.csv", *STAYS, *channels, "--output", folder / "named", *FAST)
     named = siggpde.load(folder / "named")
-    assert named.channel_names_[1:] == ("pulse", "pressure", "age") and not hasattr(named, "facts_")
+    assert named.channel_names_[1:] == ("pulse", "pressure", "age") and named.facts_ == ()
     values = json.loads(succeed("evaluate", folder / "named", folder / "test.csv", "--json").stdout)
     assert values["n"] == 30  # as models of before, which read such columns as channels
     paper = (

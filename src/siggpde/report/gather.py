@@ -497,7 +497,7 @@ def _commands(
     more = [f"{name}={value!r}" for name, value in settings.items() if value != usual[name]]
     answers, name = [] if subject.codes is None else ["y_page"], os.path.basename(os.fspath(path))
     words = ["X_page", *answers, f"path={name!r}", *["groups=groups_page"] * grouped, *more]
-    words += ["facts=facts_page"] * hasattr(subject.estimator, "facts_")
+    words += ["facts=facts_page"] * bool(subject.estimator.facts_)
     return [("In Python", f"{fit_call(subject.estimator)}\nestimator.report({', '.join(words)})")]
 
 
@@ -506,5 +506,5 @@ def fit_call(estimator: Any) -> str:
     settings = [changed_settings(estimator)] if changed_settings(estimator) else []
     settings += [f"random_state={estimator.random_state!r}"] if estimator.random_state else []
     groups = ", groups=groups" if getattr(estimator, "n_groups_", None) else ""
-    facts = ", facts=facts" if hasattr(estimator, "facts_") else ""
+    facts = ", facts=facts" if estimator.facts_ else ""
     return f"estimator = {type(estimator).__name__}({', '.join(settings)}).fit(X, y{groups}{facts})"
