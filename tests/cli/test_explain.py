@@ -168,7 +168,7 @@ def test_words_as_the_paper_ranks_them(published: Path, models: Path, tmp_path: 
     assert reading.words[2].name in alone.stdout and reading.words[3].name not in alone.stdout
     assert "one model does not tell" in alone.stderr
     pytest.importorskip("matplotlib")
-    picture, both = tmp_path / "words.png", ["--beside", published / "two", "--beside", published / "copy"]
+    picture, both = tmp_path / "words.png", ["--another", published / "two", "--another", published / "copy"]
     result = succeed("explain", published / "one", "--paper", *both, "--plot", picture, "--json")
     values, other = json.loads(result.stdout), loaded(published / "two").paper_reading(29)
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -177,12 +177,12 @@ def test_words_as_the_paper_ranks_them(published: Path, models: Path, tmp_path: 
     shared = {word.name for word in reading.words} & {word.name for word in other.words[:10]}
     assert set(values["in_common"]) == shared and 0 < len(shared) < 10
     assert f"3 models disagree: they have {len(shared)} of the first 10 words in common" in result.stderr
-    same = run("explain", published / "one", "--paper", "--beside", published / "copy")
+    same = run("explain", published / "one", "--paper", "--another", published / "copy")
     assert "disagree" not in same.stderr and same.exit_code == 0
     refuse(2, "DATA is missing", "explain", published / "one")
-    refuse(2, "add it, or leave --beside out", "explain", published / "one", "x.csv", "--beside", published / "two")
+    refuse(2, "add it, or leave --another out", "explain", published / "one", "x.csv", "--another", published / "two")
     refuse(2, "leave out one of them", "explain", published / "one", "--paper", "--number", "1")
     refuse(1, "committee of views", "explain", models / "kinds", "--paper")
     narrow = ["--target", "kind", "--method", "paper", "--max-iter", "2", "--n-features", "9", "--channels", "x"]
     succeed("fit", published / "train.csv", "--output", tmp_path / "x", *LONG[:4], *narrow, "--jobs", "1")
-    refuse(2, "a model of other channels", "explain", published / "one", "--paper", "--beside", tmp_path / "x")
+    refuse(2, "a model of other channels", "explain", published / "one", "--paper", "--another", tmp_path / "x")

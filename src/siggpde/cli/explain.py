@@ -53,7 +53,7 @@ def explain(
     more_models: Annotated[
         list[Path] | None,
         options.option(
-            "With --paper: a model of another seed, which may have other words; may be repeated.", "MODEL", "--beside"
+            "With --paper: a model of another seed, which may have other words; may be repeated.", "MODEL", "--another"
         ),
     ] = None,
     plot: Annotated[
@@ -77,7 +77,7 @@ def explain(
     if plot is not None:  # before any work, for it may not be installed
         require_matplotlib("figure")
     if more_models and not paper:
-        raise WrongCall("--beside is for the words of --paper; add it, or leave --beside out")
+        raise WrongCall("--another is for the words of --paper; add it, or leave --another out")
     if paper and number is not None:
         raise WrongCall("--paper is about a model and --number about one series; leave out one of them")
     if paper:
@@ -126,7 +126,7 @@ def _explain_as_the_paper(call: options.CallOfModel, top: int, more_models: list
     for model, estimator in zip(more_models, estimators[1:], strict=True):
         if estimator.channel_names_ != estimators[0].channel_names_:
             raise WrongCall(
-                f"--beside {model} is a model of other channels than {call.model}; give one of the same data"
+                f"--another {model} is a model of other channels than {call.model}; give one of the same data"
             )
     whole = [estimator.paper_reading(sys.maxsize) for estimator in estimators]
     first, *others = [replace(reading, words=reading.words[:top]) for reading in whole]
@@ -152,7 +152,7 @@ def _explain_as_the_paper(call: options.CallOfModel, top: int, more_models: list
     print_result(values, call.as_json, lambda: [column_table(title, header, rows)])
     if not more_models:
         log.info(
-            "one model does not tell how sure this order is: fit another with --seed and give it as --beside MODEL"
+            "one model does not tell how sure this order is: fit another with --seed and give it as --another MODEL"
         )
     elif len(common) < len(words):
         log.warning(
