@@ -352,9 +352,8 @@ class SeriesNovelty:
     def of(novelty: Novelty, scores: Scores, channels: Sequence[str], facts: Sequence[str] = ()) -> SeriesNovelty:
         """Returns the novelty of the series with these scores."""
         alarms = novelty.alarms(scores.score).tolist()
-        unlike = [
-            reason if alarm else None for reason, alarm in zip(scores.reasons(channels, facts), alarms, strict=True)
-        ]
+        reasons = scores.reasons(channels, facts) if any(alarms) else [None] * len(alarms)
+        unlike = [reason if alarm else None for reason, alarm in zip(reasons, alarms, strict=True)]
         return SeriesNovelty(novelty.p_values(scores.score).numpy(), unlike)
 
 
