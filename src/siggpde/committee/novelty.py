@@ -138,7 +138,7 @@ _LEAST_SPREAD, _LEAST_VARIANCE = 1e-6, 1e-300
 _RARE = 0.001
 _FEWEST = 20  # training series, of a class or of all, that tell what is unusual
 _OUTLIER = 2.0
-_CAUTION = 10.0
+_CAUTION = 4.0
 _FEW = 70
 _LEAST_TRUST = 1e-6
 _ALARM = 1.25  # an alarm is at so many times H
@@ -260,7 +260,7 @@ class Novelty:
         return torch.stack(columns, dim=1)
 
     def trust(self, score: Tensor) -> Tensor:
-        """Returns rho = exp(-10 max(T - H, 0) / M), (n,): the share that the model's own prediction keeps."""
+        """Returns rho = exp(-4 max(T - H, 0) / M), (n,): the share that the model's own prediction keeps."""
         return (-_CAUTION * (score - self.limit).clamp_min(0.0) / self.largest).exp()
 
     def mixed(self, chances: Tensor, score: Tensor, known: Tensor) -> Tensor:
