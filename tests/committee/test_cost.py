@@ -29,7 +29,7 @@ ALL = [*RECIPES, Recipe("cheap and dear", (("cheap", 1.0), ("dear", 1.0)))]
 
 def chosen(weights: list[float], scores: list[float] | None = None, total: int = N, limit: float | None = None):
     scores = scores or [1.0, 0.8, 0.7, 0.6, 0.65]
-    actual = affordable(ALL, scores, torch.tensor(weights, dtype=torch.float64), SECONDS, total, limit, M)
+    actual = affordable(ALL, scores, torch.tensor(weights, dtype=torch.float64), lambda: SECONDS, total, limit, M)
     assert float(actual.sum()) == pytest.approx(1.0)
     return {ALL[index].name: float(actual[index]) for index in actual.nonzero()[:, 0].tolist()}
 

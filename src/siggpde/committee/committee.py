@@ -345,6 +345,8 @@ class ViewCommittee(Committee):
         chances = chances / chances.sum(dim=1, keepdim=True)
         if score is None or self.novelty is None or link.frequencies is None:
             return chances
+        if bool((score <= self.novelty.limit).all()):  # the model's own probabilities, whole
+            return chances
         return self.novelty.mixed(chances, score, link.frequencies)
 
     def latents(self, batch: SeriesBatch) -> Latents:

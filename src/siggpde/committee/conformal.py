@@ -120,19 +120,26 @@ class ScoredFold:
     scores: Tensor
 
 
-def scored_folds(committee: ViewCommittee, record: LeftOutRecord, randomised: bool) -> list[ScoredFold]:
-    """Returns all training series of the record fold by fold; series of one group are in one fold."""
+def linked_folds(committee: ViewCommittee, record: LeftOutRecord) -> Iterator[tuple[Tensor, ClassLink]]:
+    """Yields the rows of all training series of the record fold by fold, each with a link that was fitted without them;
+    series of one group are in one fold."""
     assert committee.link is not None
     targets = Targets(record.y, record.mean.shape[1], _weights(committee, record), record.groups)
-    numbers, share = fold_numbers(targets), training_shares(len(targets), randomised).to(record.mean)
-    novelty = committee.novelty
-    score = None if novelty is None or len(novelty.left_out_scores) != len(targets) else novelty.left_out_scores
-    folds = []
+    numbers = fold_numbers(targets)
     for number in numbers.unique():
         rows, others = (numbers == number).nonzero()[:, 0], (numbers != number).nonzero()[:, 0]
         link = committee.link
         if len(others):
             link = fit_link(record.mean[others], record.variance[others], targets[others])
+        yield rows, link
+
+
+def scored_folds(committee: ViewCommittee, record: LeftOutRecord, randomised: bool) -> list[ScoredFold]:
+    """Returns the folds with the scores of their labels."""
+    novelty, n = committee.novelty, len(record.y)
+    score = None if novelty is None or len(novelty.left_out_scores) != n else novelty.left_out_scores
+    share, folds = training_shares(n, randomised).to(record.mean), []
+    for rows, link in linked_folds(committee, record):
         of_rows = None if score is None else score[rows.cpu()]
         scores = adaptive_scores(committee.shown(link, record.mean[rows], record.variance[rows], of_rows), share[rows])
         folds.append(ScoredFold(rows, link, scores.gather(1, record.y[rows].long()[:, None])[:, 0]))
@@ -142,8 +149,8 @@ def scored_folds(committee: ViewCommittee, record: LeftOutRecord, randomised: bo
 def left_out_probabilities(committee: ViewCommittee, record: LeftOutRecord) -> Tensor:
     """Returns the probabilities (n, classes) of left-out series, by links that were fitted to others."""
     chances = torch.empty_like(record.mean)
-    for fold in scored_folds(committee, record, False):
-        chances[fold.rows] = fold.link.probabilities(record.mean[fold.rows], record.variance[fold.rows])
+    for rows, link in linked_folds(committee, record):
+        chances[rows] = link.probabilities(record.mean[rows], record.variance[rows])
     return chances / chances.sum(1, keepdim=True)
 
 

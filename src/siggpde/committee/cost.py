@@ -51,6 +51,8 @@ _CANDIDATES = 3  # members that are compared for every view, and kernels
 
 def announce(bar: Progress, views: Sequence[View], landmarks: SeriesBatch, series: int) -> None:
     """Says how long the fit of so many `series`, some of them landmarks, takes and in what memory, if it is long."""
+    if not (bar.wanted or log.isEnabledFor(logging.INFO)):
+        return
     rows, regressions = fit_seconds(views, landmarks, series)
     seconds = rows / usual_threads() + regressions / torch.get_num_threads()
     if seconds >= WORTH_SAYING:

@@ -175,8 +175,10 @@ class _Fit:
     def weigh_members(self) -> None:
         """Weighs the candidates by their predictions of left-out series; most weights are 0."""
         left_out = [prediction for _, prediction in self.results]
-        seconds = row_seconds(self.blocks, self.landmarks, self.shard.ranks.all_gather(self.seconds)[0])
         families = [recipe.family for recipe in self.candidates]
+
+        def seconds() -> dict[str, float]:
+            return row_seconds(self.blocks, self.landmarks, self.shard.ranks.all_gather(self.seconds)[0])
 
         def weigh(densities: Tensor, targets: Targets) -> Tensor:
             weights = bootstrap_weights(densities, families, self.most_members, groups=targets.groups)
@@ -190,11 +192,12 @@ class _Fit:
         if self.compared == self.shard.total:
             self.folds = nested_folds(left_out, self.landmark_targets, weigh)
         self.chosen = self.weights.nonzero()[:, 0].tolist()
-        best = in_words(self.candidates[int(self.weights.argmax())], kinds_of_kernels(self.blocks))
-        log.info(
-            "%d members compared by predictions of %d left-out series; %d are averaged, most of all %s",
-            *(len(self.candidates), self.compared, len(self.chosen), best),
-        )
+        if log.isEnabledFor(logging.INFO):
+            best = in_words(self.candidates[int(self.weights.argmax())], kinds_of_kernels(self.blocks))
+            log.info(
+                "%d members compared by predictions of %d left-out series; %d are averaged, most of all %s",
+                *(len(self.candidates), self.compared, len(self.chosen), best),
+            )
 
     def refit_on_all_series(self, bar: Progress) -> None:
         """Fits the members with a weight to all series, and predicts those left out that decide link and novelty."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -41,11 +42,8 @@ class ClassLink(Learned):
         classes = mean.shape[1]
         excess = (variance - self.usual_variance).clamp_min(0.0)
         rows = max(1, _CHUNK // classes**2)
-        parts = [
-            _chances(self.mixing, self.offset, mu, w)
-            for mu, w in zip(mean.split(rows), excess.split(rows), strict=True)
-        ]
-        chances = torch.cat(parts) * (1 - self.lapse) + self.lapse / classes
+        parts = map(partial(_chances, self.mixing, self.offset), mean.split(rows), excess.split(rows))
+        chances = torch.cat(list(parts)) * (1 - self.lapse) + self.lapse / classes
         if self.frequencies is None:
             return chances
         return (1 - self.nothing) * chances + self.nothing * self.frequencies

@@ -271,10 +271,10 @@ class Novelty:
 
     def alarms(self, score: Tensor) -> Tensor:
         """Returns which series (n,) deserve a warning; none where there are fewer than 20 training series."""
-        if len(self.left_out_statistics) < _FEWEST:
-            return torch.zeros_like(score, dtype=torch.bool)
-        rare = self.p_values(score) <= max(_RARE, 1 / (len(self.left_out_statistics) + 1))
-        return rare & (score > _ALARM * self.limit)
+        far, n = score > _ALARM * self.limit, len(self.left_out_statistics)
+        if n < _FEWEST or not bool(far.any()):
+            return torch.zeros_like(far)
+        return far & (self.p_values(score) <= max(_RARE, 1 / (n + 1)))
 
     def state(self) -> dict[str, Any]:
         state = {_SAVED.get(given.name, given.name): getattr(self, given.name) for given in fields(self) if given.init}

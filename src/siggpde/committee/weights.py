@@ -117,18 +117,18 @@ def affordable(
     recipes: Sequence[Recipe],
     scores: Sequence[float],
     weights: Tensor,
-    seconds: Mapping[str, float],
+    of_kernels: Callable[[], Mapping[str, float]],
     total: int,
     limit: float | None,
     landmarks: int,
 ) -> Tensor:
-    """Returns the weights (K,) without the members that cannot be paid for, which the log names; `seconds` are those of
-    a series by kernel. Members are taken by weight for each second that they add, or the one of the largest weight
-    alone where that is more; where none has a weight the best by the losses `scores`, and where none is affordable the
-    cheapest."""
+    """Returns the weights (K,) without the members that cannot be paid for, which the log names; `of_kernels` gives the
+    seconds of a series by kernel. Members are taken by weight for each second that they add, or the one of the largest
+    weight alone where that is more; where none has a weight the best by the losses `scores`, and where none is
+    affordable the cheapest."""
     if total <= (cost.LARGE if limit is None else landmarks):
         return weights
-    budget = cost.BUDGET if limit is None else limit
+    seconds, budget = of_kernels(), cost.BUDGET if limit is None else limit
 
     def seconds_of(chosen: Sequence[int]) -> float:
         rows = sum(seconds[name] for name in sorted(kernels_of(recipes[index] for index in chosen)))

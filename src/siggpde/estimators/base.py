@@ -22,6 +22,7 @@ from siggpde.estimators.settings import (
     check_batch,
     check_channels,
     input_device,
+    is_series_data,
     or_of_data,
     seed_of,
     series_of,
@@ -190,16 +191,19 @@ class SeriesEstimator:
         if isinstance(X, SeriesBatch):
             return X
         batch, (given,) = self._series(X, targets), or_of_data(X, facts=facts)
-        values = facts_for(self.facts_, given, len(batch))
-        return batch if values is None else replace(batch, facts=values.to(batch.values.device))
+        if not self.facts_ and given is None:
+            return batch
+        return replace(batch, facts=facts_for(self.facts_, given, len(batch)).to(batch.values.device))
 
     def _series(self, X: Any, targets: int | None = None) -> SeriesBatch:
         """The same without facts."""
         self._check_fitted()
-        check_channels(self, X)
+        if is_series_data(X):
+            check_channels(self, X)
+            X = X.X
         input_device(X)  # warns where X has to be copied
         with threads(self.n_jobs, length_hint(X)):
-            batch = self.preparation_(series_of(X))
+            batch = self.preparation_(X)
             check_batch(batch, targets)
         return batch.to(self.committee_.device)
 
@@ -476,8 +480,9 @@ class SeriesEstimator:
 
     def _warn(self, scores: Scores | None) -> None:
         """Warns where series that were predicted are unlike all training series."""
-        if (novelty := self._novelty(scores)) is not None:
-            warn_of_novelty(novelty.unlike)
+        known = self.committee_.novelty
+        if scores is not None and known is not None and bool(known.alarms(scores.score).any()):
+            warn_of_novelty(SeriesNovelty.of(known, scores, *self._described()).unlike)
 
     def _novelty(self, scores: Scores | None) -> SeriesNovelty | None:
         """Returns how new the series with these scores are; None where the model does not know."""

@@ -68,12 +68,10 @@ def learned_facts(table: Any, n: int, ranks: Ranks) -> tuple[tuple[Fact, ...], T
         return tuple(facts), _encoded(facts, columns)
 
 
-def facts_for(facts: Sequence[Fact], given: Any, n: int) -> Tensor | None:
-    """Returns the facts of n series for a model that was fitted with `facts`, or with none; ValueError otherwise."""
-    if not facts and given is not None:
-        raise ValueError("the model was fitted without facts; leave facts out, or fit it again with them")
+def facts_for(facts: Sequence[Fact], given: Any, n: int) -> Tensor:
+    """Returns the facts of n series for a model that was fitted with `facts`; ValueError where they do not fit."""
     if not facts:
-        return None
+        raise ValueError("the model was fitted without facts; leave facts out, or fit it again with them")
     names = ", ".join(fact.name for fact in facts)
     if given is None:
         raise ValueError(f"the model was fitted with the facts {names}; give those of these series, facts=table")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,7 +109,6 @@ _FIX = "take device='cpu', or 'cuda' or 'cuda:1' where there are such"
 
 def input_device(X: Any) -> torch.device:
     """The device of the series X, with a warning where they have to be copied to the CPU to be checked and filled."""
-    X = series_of(X)
     first = X[0] if isinstance(X, list | tuple) and X else X
     device = first.device if isinstance(first, Tensor) else torch.device("cpu")
     if device.type != "cpu":
@@ -138,12 +138,9 @@ def usable_device(device: Any) -> torch.device:
     return tried.device
 
 
-@contextlib.contextmanager
-def threads(n_jobs: Any, series: int | None = None) -> Iterator[None]:
+def threads(n_jobs: int | None, series: int | None = None) -> AbstractContextManager[None]:
     """Runs a block with the number of threads of `n_jobs`, of which torch has one where there are few series."""
-    count = inputs.thread_count(int(n_jobs) if isinstance(n_jobs, np.integer) else n_jobs)
-    with limited(count, series):
-        yield
+    return limited(inputs.thread_count(n_jobs), series)
 
 
 def channel_attributes(X: Any, channels: int, names: Any) -> dict[str, Any]:
@@ -151,7 +148,7 @@ def channel_attributes(X: Any, channels: int, names: Any) -> dict[str, Any]:
     if names is None and is_series_data(X):
         names = X.channel_names
     elif names is None:
-        names = [f"channel {i}" for i in range(channels)]
+        names = list(map("channel {}".format, range(channels)))
     if isinstance(names, str | bytes) or not hasattr(names, "__len__"):
         raise ValueError(f"channel_names must be a list of names, got {names!r}")
     if len(names) != channels:
@@ -295,7 +292,7 @@ def _is_number(value: Any) -> bool:
 
 def is_series_data(X: Any) -> bool:
     """Returns whether X is a `siggpde.io.SeriesData`, a class of a higher layer."""
-    return all(hasattr(X, name) for name in ("X", "channel_names", "time_channel", "sample_weight"))
+    return all(map(partial(hasattr, X), ("X", "channel_names", "time_channel", "sample_weight")))
 
 
 def series_of(X: Any) -> Any:
@@ -305,13 +302,13 @@ def series_of(X: Any) -> Any:
 
 def or_of_data(X: Any, **given: Any) -> list[Any]:
     """Returns what was given beside X, by the names in `SeriesData`; what was not is taken from X, if it is one."""
-    return [getattr(X, name) if value is None and is_series_data(X) else value for name, value in given.items()]
+    if not is_series_data(X):
+        return list(given.values())
+    return [getattr(X, name) if value is None else value for name, value in given.items()]
 
 
 def check_channels(estimator: Any, X: Any) -> None:
     """Raises a ValueError for a `SeriesData` of other channels than those of the fit, or in another order."""
-    if not is_series_data(X):
-        return
     time, names, wanted = estimator.preparation_.time_channel, tuple(X.channel_names), estimator.channel_names_
     if (X.time_channel is None) != (time is None):
         no, was = ("no ", "was") if X.time_channel is None else ("", "was not")

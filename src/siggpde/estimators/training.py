@@ -44,13 +44,14 @@ def trained_attributes(
     paper = estimator.method == "paper"
     if paper and facts is not None:
         raise ValueError("method='paper' has one kernel, of the series alone; facts need method='views'")
+    series = series_of(X)
     with ranks.together():
-        device = input_device(X)
+        device = input_device(series)
         if not isinstance(estimator.device, str) or estimator.device != "auto":
             device = usable_device(estimator.device)
     ranks.check_same("kind of device", device.type)
     ranks.check_same("facts", facts is not None)
-    preparation, series = preparation_of(estimator, X), series_of(X)
+    preparation = preparation_of(estimator, X)
     with threads(estimator.n_jobs, len(y)):
         batch = preparation.fit_transform(series, ranks=ranks)
         with ranks.together():

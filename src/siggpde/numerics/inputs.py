@@ -47,10 +47,18 @@ def checked_once(function: Callable[..., Result]) -> Callable[..., Result]:
 
 def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Tensor, torch.Tensor | None]:
     """Checks and returns (x, lengths): x (n, length, channels), lists padded differentiably; lengths int64, or None."""
-    if lengths is None and isinstance(x, torch.Tensor) and x.dtype in FLOATS:  # as almost always
-        shape = x.shape
-        if len(shape) == 3 and shape[1] and shape[2] and x.layout is torch.strided and not x.is_meta:
-            return _unshared(x), None
+    usual = isinstance(x, torch.Tensor) and lengths is None and x.layout is torch.strided and not x.is_meta
+    if not (usual and x.dtype in FLOATS and x.ndim == 3 and 0 not in x.shape[1:]):
+        x, lengths = _checked(x, lengths, name)
+    if threading.active_count() == 1 or not x.is_cpu:
+        return x.contiguous(), lengths
+    # Other threads of the program may change x meanwhile, so that a copy is taken.
+    with suppress(RuntimeError):  # of tensors that a transform of functions wraps
+        x.detach().numpy()  # after which its memory cannot be resized
+    return x.clone(memory_format=torch.contiguous_format), lengths
+
+
+def _checked(x: Series, lengths: Any, name: str) -> tuple[torch.Tensor, torch.Tensor | None]:
     if not isinstance(x, torch.Tensor):
         if isinstance(x, list | tuple):
             if lengths is not None:
@@ -69,16 +77,7 @@ def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Ten
         raise ValueError(f"{name} has shape {tuple(x.shape)}: its series have {what}; give at least one")
     if lengths is not None:
         lengths = _check_lengths(lengths, x, name).clone()
-    return _unshared(x), lengths
-
-
-def _unshared(x: Tensor) -> Tensor:
-    """Returns x contiguous; where the program has other threads, which may change it meanwhile, a copy."""
-    if threading.active_count() == 1 or not x.is_cpu:
-        return x.contiguous()
-    with suppress(RuntimeError):  # of tensors that a transform of functions wraps
-        x.detach().numpy()  # after which its memory cannot be resized
-    return x.clone(memory_format=torch.contiguous_format)
+    return x, lengths
 
 
 def thread_count(n_jobs: int | None) -> int:

@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
+from operator import itemgetter, methodcaller
 from typing import Any
 
 import numpy as np
@@ -59,19 +60,22 @@ class SeriesBatch:
 
     def __getitem__(self, rows: slice | Tensor) -> SeriesBatch:
         """The series of a slice, numbered as before (`first`), or those with the indices `rows` (m,), int64."""
-        first = self.first + rows.indices(len(self))[0] if isinstance(rows, slice) else 0
-        return self._with(lambda tensor: tensor[rows], first)
+        first = self.first + rows.indices(len(self.values))[0] if isinstance(rows, slice) else 0
+        return self._with(itemgetter(rows), first)
 
     def _with(self, change: Callable[[Tensor], Tensor], first: int) -> SeriesBatch:
-        values, *optional = self.values, self.lengths, self.times, self.statistics, self.facts
-        lengths, times, statistics, facts = (None if part is None else change(part) for part in optional)
-        return SeriesBatch(change(values), lengths, times, first, statistics, facts)
+        parts = {**vars(self), "first": first}
+        for name, part in parts.items():
+            if isinstance(part, Tensor):
+                parts[name] = change(part)
+        return SeriesBatch(**parts)
 
     @property
     def described(self) -> Tensor | None:
         """The statistics of the series and then their facts, (n, columns), by which novelty is judged."""
-        parts = [part for part in (self.statistics, self.facts) if part is not None]
-        return None if self.statistics is None else torch.cat(parts, dim=1)
+        if self.statistics is None or self.facts is None:
+            return self.statistics
+        return torch.cat([self.statistics, self.facts], dim=1)
 
     def split(self, size: int, values: int | None = None) -> Iterator[SeriesBatch]:
         """Yields batches of at most `size` series and `values` numbers, but at least one series or the empty batch."""
@@ -107,7 +111,7 @@ class SeriesBatch:
         """Returns the batch on a device: itself where it is there already."""
         if self.values.device == device:
             return self
-        return self._with(lambda tensor: tensor.to(device), self.first)
+        return self._with(methodcaller("to", device), self.first)
 
 
 def as_series_batch(
@@ -191,7 +195,8 @@ def collect(X: Any, name: str = "X") -> SeriesBatch:
 def collect_chunks(X: Any, name: str = "X", *, max_values: int | None) -> Iterator[SeriesBatch]:
     """Yields the batch of `collect` in chunks of at most `max_values` numbers (but at least one series), so that long
     series that are shortened afterwards, or a file larger than memory, are never in memory at once."""
-    refuse_frames_of_sktime(X, name)
+    if hasattr(X, "columns"):
+        refuse_frames_of_sktime(X, name)
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X) and np.ndim(X[0]) > 0:
         X = list(X)  # how numpy holds arrays of unequal lengths
     if isinstance(X, list | tuple):

@@ -176,7 +176,8 @@ class Preparation:
                 if learned is not None:
                     learned.add(split, batch, known)
                 unobserved.append(~known.any(dim=1))
-                batch = fill_gaps(batch, torch.zeros(batch.channels))
+                if not bool(observed.all()):
+                    batch = fill_gaps(batch, torch.zeros(batch.channels))
                 if self.mask:
                     observed = observed[:, :, :: batch.channels // split.channels]
                     batch = replace(batch, values=torch.cat([batch.values, observed.double()], dim=2))

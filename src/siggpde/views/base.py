@@ -108,7 +108,10 @@ class Block(ABC):
     @torch.no_grad()
     def rows(self, batch: SeriesBatch | None = None) -> dict[str, Rows]:
         """Returns the rows by the name of the kernel, centred and scaled."""
-        return {name: self.centring[name](raw) for name, raw in self.raw(batch).items()}
+        rows = self.raw(batch)
+        for name, raw in rows.items():
+            rows[name] = self.centring[name](raw)
+        return rows
 
     @abstractmethod
     def raw(self, batch: SeriesBatch | None = None) -> dict[str, Rows]:
