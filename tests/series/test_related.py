@@ -64,7 +64,7 @@ def test_families_are_those_that_were_made(made: Any, kind: str, time_channel: i
     assert (
         len(set(zip(found.family.tolist(), owner[order], strict=True))) == len(set(owner)) == len(found.family.unique())
     )
-    assert getattr(found, kind) == found.count == len(series) and found.usual
+    assert getattr(found, kind) == found.count == len(series)
     assert str(found).startswith(f"{len(series)} of {len(series)} training series are related ({len(series)} ")
 
 

@@ -91,8 +91,10 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
     vectors, share, turned = vectors[:, share > 0], share[share > 0], turned[share > 0]
     alpha = vectors @ (turned / (share + noise)[:, None]) * scale
     root = vectors / (share + noise).sqrt() * scale
-    kept = _worth_keeping(root, gram, _LEFT_OUT * float(left_out.variance.mean()) / amplitude)
-    return Regression(alpha, _stored(root[:, kept]), noise, amplitude, counts), left_out
+    if len(root) > _SMALL:
+        kept = _worth_keeping(root, gram, _LEFT_OUT * float(left_out.variance.mean()) / amplitude)
+        root = root[:, kept].float()
+    return Regression(alpha, root.contiguous(), noise, amplitude, counts), left_out
 
 
 def _best_noise(
@@ -130,8 +132,6 @@ def _without_errors(share: Tensor) -> Tensor:
 
 def _worth_keeping(root: Tensor, gram: Tensor, allowed: float) -> Tensor:
     """Returns the columns of the root that keep the mean variance of landmarks within `allowed`."""
-    if len(root) <= _SMALL:
-        return torch.arange(root.shape[1], device=root.device)
     explained = (gram @ root).square().mean(0)
     order = explained.argsort(descending=True)
     missing = explained.sum() - explained[order].cumsum(0)
@@ -156,10 +156,6 @@ def whitening_of(gram: Tensor) -> Tensor:
     share, vectors = eigh(gram)
     kept = _without_errors(share) > _RANK * share[-1]
     return vectors[:, kept] / share[kept].sqrt()
-
-
-def _stored(root: Tensor) -> Tensor:
-    return (root if len(root) <= _SMALL else root.float()).contiguous()
 
 
 @dataclass
@@ -215,9 +211,10 @@ class Normal:
         weight = (1 / (share + noise))[:, None] * turned
         turn = self.whitening @ vectors
         explained = share / (share + noise)
-        kept = explained > _EXPLAINED if len(turn) > _SMALL else explained >= 0
-        root = _stored((turn * explained.sqrt())[:, kept])
-        return Regression(turn @ weight, root, noise, amplitude), left_out
+        root = turn * explained.sqrt()
+        if len(root) > _SMALL:
+            root = root[:, explained > _EXPLAINED].float()
+        return Regression(turn @ weight, root.contiguous(), noise, amplitude), left_out
 
 
 _GROWTH = 1.25  # groups of nearly one size are solved together, padded to the largest of them

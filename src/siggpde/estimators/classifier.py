@@ -117,7 +117,7 @@ class SeriesClassifier(SeriesEstimator):
         classes, indices = all_labels(labels, ranks)
         if len(classes) < 2:
             raise ValueError(f"y has only one class, {classes.tolist()[0]!r}; a classifier needs two or more")
-        weights = class_weights(self.class_weight, classes, indices)
+        weights = None if self.class_weight is None else class_weights(self.class_weight, classes, indices)
         info, labels = check_sample_info(groups, sample_weight, shard), torch.from_numpy(indices)
         if info.groups is not None and ranks.leads:
             warn_of_confined_classes(classes, labels, info.groups)

@@ -222,13 +222,22 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
         raise ValueError(f"time_limit must be a positive number of seconds or None, got {limit!r}")
     if not isinstance(estimator.related, str) or estimator.related not in RELATED:
         raise ValueError(f"related must be one of {', '.join(map(repr, RELATED))}, got {estimator.related!r}")
+    training: dict[str, Any] = {}
     if method == "paper":
         _check_paper_settings(likelihood, members)
+        training = _paper_training(estimator)
     elif not LikelihoodName(likelihood).closed_form:
         raise ValueError(
             f"likelihood={likelihood!r} has no closed form, which method='views' needs: take method='paper', which "
             "trains it (as siggpde.SignatureGP with siggpde.fit does), or likelihood='auto'"
         )
+    for name in () if method == "paper" else PAPER_DEFAULTS:
+        value = getattr(estimator, name)
+        if not isinstance(value, str) or value != "auto":
+            raise ValueError(
+                f"{name}={value!r} is for method='paper', which is trained in steps; method='views' is a closed form: "
+                f"leave {name} at 'auto', or take method='paper'"
+            )
     return FitSettings(
         likelihood=likelihood,
         members=None if isinstance(members, str) and members == "auto" else at_least("members", members, 1),
@@ -245,23 +254,17 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
         cache_dir=optional_folder("cache_dir", estimator.cache_dir),
         views=chosen_views(estimator.views, keep_series),
         keep_series=keep_series,
-        **_paper_training(estimator),
         related=estimator.related,
+        **training,
     )
 
 
 def _paper_training(estimator: Any) -> dict[str, Any]:
-    """The checked settings of `PAPER_DEFAULTS`, which method="views" refuses."""
+    """The checked settings of `PAPER_DEFAULTS`."""
     given: dict[str, Any] = {}
     for name, default in PAPER_DEFAULTS.items():
         value = getattr(estimator, name)
-        automatic = isinstance(value, str) and value == "auto"
-        if estimator.method == "views" and not automatic:
-            raise ValueError(
-                f"{name}={value!r} is for method='paper', which is trained in steps; method='views' is a closed form: "
-                f"leave {name} at 'auto', or take method='paper'"
-            )
-        given[name] = default if automatic else value
+        given[name] = default if isinstance(value, str) and value == "auto" else value
     rate, validation, theta = given["learning_rate"], given["validation"], given["theta"]
     if not (_is_number(rate) and 0 < rate < math.inf):
         raise ValueError(f"learning_rate must be 'auto' or a positive number, got {rate!r}")

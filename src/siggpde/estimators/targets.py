@@ -28,10 +28,9 @@ def check_labels(y: Any) -> np.ndarray:
     """The labels (n,) of classes; a ValueError where there are none, or some are missing or numbers of a regression."""
     from sklearn.utils.multiclass import check_classification_targets  # noqa: PLC0415 - predictions need none
 
-    values = _targets(y)
-    if values.dtype.kind == "O" and any(map(_is_missing, values.ravel())):
+    labels = _targets(y)
+    if labels.dtype.kind == "O" and any(map(_is_missing, labels)):
         raise ValueError("y has missing labels (None or NaN); leave these series out")
-    labels = _column(values)
     if labels.dtype.kind == "f":
         _check_finite(labels)
     check_classification_targets(labels)
@@ -60,10 +59,8 @@ def class_attributes(classes: np.ndarray) -> dict[str, Any]:
     return {"classes_": classes, "n_classes_": len(classes), "_class_dictionary": dictionary}
 
 
-def class_weights(class_weight: Any, classes: np.ndarray, indices: np.ndarray) -> tuple[float, ...] | None:
+def class_weights(class_weight: Any, classes: np.ndarray, indices: np.ndarray) -> tuple[float, ...]:
     """The weights of the classes by the setting `class_weight`; `indices` (n,) are the classes of the series."""
-    if class_weight is None:
-        return None
     if isinstance(class_weight, str) and class_weight == "balanced":
         counts = np.bincount(indices, minlength=len(classes))
         return tuple((len(indices) / (len(classes) * counts)).tolist())
@@ -80,7 +77,7 @@ def class_weights(class_weight: Any, classes: np.ndarray, indices: np.ndarray) -
 
 def check_numbers(y: Any, *, counts: bool = False) -> Tensor:
     """Returns the targets (n,) of a regression as finite float64; with `counts` they must be whole numbers from 0."""
-    values = _column(_targets(y))
+    values = _targets(y)
     if values.dtype.kind == "c":
         raise ValueError(f"y must be real numbers, got {values.dtype}; Complex data not supported")
     values = _as_floats(values, "y must be numbers for a regression")
@@ -101,12 +98,6 @@ def check_numbers(y: Any, *, counts: bool = False) -> Tensor:
     return torch.from_numpy(values)
 
 
-def _column(values: np.ndarray) -> np.ndarray:
-    from sklearn.utils.validation import column_or_1d  # noqa: PLC0415 - predictions need none
-
-    return column_or_1d(values, warn=True)
-
-
 def _as_array(values: Any) -> np.ndarray:
     return np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
 
@@ -123,12 +114,14 @@ def _is_missing(value: Any) -> bool:
 
 
 def _targets(y: Any) -> np.ndarray:
+    from sklearn.utils.validation import column_or_1d  # noqa: PLC0415 - predictions need none
+
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     values = _as_array(y)
     if values.size == 0:
         raise ValueError("y is empty: found 0 sample(s) while a minimum of 2 is required")
-    return values
+    return column_or_1d(values, warn=True)
 
 
 def _check_finite(values: np.ndarray) -> None:
@@ -217,7 +210,7 @@ def grouped_by_family(
             such = f"{related}{across}, such as series {one} and series {other}"
             shard.ranks.refuse(f"{such}: give groups=, or leave copies out")
         return everything, info
-    if not related.usual:
+    if 2 * related.count < len(y):  # fewer than half do not make the others look unlike all of them
         if related.count:
             log.info("%s: too few to matter, they stay as they are", related)
         return everything, info

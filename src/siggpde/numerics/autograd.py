@@ -27,14 +27,14 @@ TRANSFORM_MESSAGE = (
 _transforms_active: Any = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 
 
-def refuse_transforms(*tensors: Tensor | None) -> None:
-    """Raises NotImplementedError for tangents, which would be dropped, and inside transforms of torch.func."""
+def refuse_transforms(*arguments: Any) -> None:
+    """Raises NotImplementedError for tensors with tangents, which would be dropped, and in transforms of torch.func."""
     if _transforms_active():
         raise NotImplementedError(TRANSFORM_MESSAGE)
     if getattr(forward_ad, "_current_level", 0) < 0:  # as almost always; private, so without it look at the tensors
         return
-    for tensor in tensors:
-        if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
+    for value in arguments:
+        if isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None:
             raise NotImplementedError(TRANSFORM_MESSAGE)
 
 
@@ -57,8 +57,9 @@ def with_gradients(
     values: Callable[..., Tensor], gradients: Callable[..., Any], *tensors: Tensor | None, keep_value: bool = False
 ) -> Tensor:
     """values(*tensors), whose gradients in the tensors are gradients(grad, *tensors), with the value behind if kept."""
-    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
-        return _WithGradients.apply(values, gradients, keep_value, *tensors)  # pyright: ignore[reportReturnType]
+    for tensor in tensors if torch.is_grad_enabled() else ():
+        if tensor is not None and tensor.requires_grad:
+            return _WithGradients.apply(values, gradients, keep_value, *tensors)  # pyright: ignore[reportReturnType]
     return values(*tensors)
 
 

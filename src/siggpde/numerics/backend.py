@@ -92,7 +92,7 @@ def backend_for(x: Tensor, *others: Tensor | None, static: StaticKernel | None =
         return reference
     else:
         from siggpde.numerics.triton import operations as backend  # noqa: PLC0415 - imported only where it computes
-    refuse_transforms(x, *others, *(() if static is None else static.tensors))
+    refuse_transforms(x, *others, *(static or ()))
     return backend
 
 

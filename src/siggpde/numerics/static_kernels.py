@@ -52,8 +52,7 @@ class StaticKernel(NamedTuple):
     @property
     def numbers(self) -> tuple[int, float, float, float]:
         """What the native core takes: its number for the kernel, bandwidth, amplitude, alpha."""
-        width, height = (float(v.detach()) if isinstance(v, Tensor) else v for v in (self.bandwidth, self.amplitude))
-        return KINDS.index(self.name), width, height, self.alpha
+        return KINDS.index(self.name), float(self.bandwidth), float(self.amplitude), self.alpha
 
     def parameters(self, x: Tensor) -> tuple[Parameter, Parameter]:
         """Bandwidth and amplitude for computing with x: its dtype and device."""

@@ -425,10 +425,11 @@ def _with_last_repeated(values: Tensor, longest: int) -> Tensor:
 def all_gather_series(shard: Shard, rows: Tensor, batch: SeriesBatch) -> SeriesBatch:
     """Returns the series at `rows`, numbered over all ranks, on all ranks; `batch` holds those of this rank's shard."""
     local = batch[shard.local_index(rows)]
-    parts = (local.values, local.lengths, local.times, local.facts)
-    values, lengths, times, facts = (None if part is None else shard.all_gather(rows, part) for part in parts)
-    assert values is not None
-    return SeriesBatch(values, lengths, times, facts=facts)
+    parts = {}
+    for name in ("values", "lengths", "times", "facts"):
+        part = getattr(local, name)
+        parts[name] = None if part is None else shard.all_gather(rows, part)
+    return SeriesBatch(**parts)
 
 
 def fingerprint(shard: Shard, batch: SeriesBatch, *settings: Any) -> str:

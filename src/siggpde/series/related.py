@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,11 +46,6 @@ class Related:
     def count(self) -> int:
         """How many series have relatives."""
         return int((self.family.bincount()[self.family] > 1).sum())
-
-    @property
-    def usual(self) -> bool:
-        """Whether at least half of the series have relatives: fewer do not make the others look unlike all of them."""
-        return 2 * self.count >= len(self.family)
 
     def __str__(self) -> str:
         kinds = (f"{self.equal} equal", f"{self.overlapping} overlapping in time", f"{self.near} nearly equal")
@@ -131,11 +127,9 @@ def find_related(X: Any, batch: SeriesBatch, time_channel: int | None, shard: Sh
     copies = (~alone).nonzero()[:, 0]
     equal = torch.stack([original[copies], copies], dim=1)
     overlapping, near = runs.overlaps(alone), _near_pairs(batch, runs.lengths, alone, shard)
-    level = [torch.nn.functional.pad(pairs, (0, 1)) for pairs in (equal, near)]
-    pairs = torch.cat([*level, overlapping])
-    family = _components(pairs, total)
-    counts = [len(kind[:, :2].unique()) for kind in (equal, overlapping, near)]
-    return Related(family, pairs, runs.lengths, *counts)
+    pairs = torch.cat([torch.nn.functional.pad(torch.cat([equal, near]), (0, 1)), overlapping])
+    counts = len(equal.unique()), len(overlapping[:, :2].unique()), len(near.unique())
+    return Related(_components(pairs, total), pairs, runs.lengths, *counts)
 
 
 def _components(pairs: Tensor, n: int) -> Tensor:
@@ -191,8 +185,9 @@ class _Runs:
         hits: list[np.ndarray] = []  # series, the other one less its place in it, and which end of the other was found
         for hashes, owner, place in self._hashed():
             some = np.flatnonzero(known[hashes % _FILTER] & alone.numpy()[owner])
-            low, high = (np.searchsorted(keys[:, 2], hashes[some], side) for side in ("left", "right"))
-            count = np.where(high - low <= _COMMONPLACE, high - low, 0)
+            low = np.searchsorted(keys[:, 2], hashes[some])
+            count = np.searchsorted(keys[:, 2], hashes[some], "right") - low
+            count[count > _COMMONPLACE] = 0
             here, first = np.repeat(some, count), np.repeat(low - count.cumsum() + count, count)
             key = keys[first + np.arange(len(here))]
             hits.append(np.stack([owner[here], key[:, 0], place[here] - key[:, 1], key[:, 3]], axis=1))
@@ -223,7 +218,11 @@ class _Runs:
             values = values[owner, place] + 0.0  # no -0
             points = np.zeros(len(values), dtype=np.uint64)
             for column in np.where(np.isnan(values), np.inf, values).view(np.uint64).T:
-                points = _mixed(points * _FACTOR + column)
+                points = points * _FACTOR + column
+                # The finalizer of splitmix64, by which every bit depends on all bits.
+                points = (points ^ (points >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+                points = (points ^ (points >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+                points ^= points >> np.uint64(31)
             changed = np.diff(points, prepend=points[:1]) != 0
             yield points, first + owner, place, changed & (place > 0), length
             first += len(length)
@@ -239,13 +238,6 @@ class _Runs:
             varied = 2 * (total[self.size :] - total[1 : count + 1]) >= self.size - 1
             kept = np.flatnonzero(varied & (owner[:count] == owner[self.size - 1 :]))
             yield hashes[kept].view(np.int64), owner[kept], place[kept]
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """Returns numbers (n,) whose every bit depends on all bits of the given ones (the finalizer of splitmix64)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
 
 
 _PROBES = 512
@@ -305,13 +297,14 @@ def _distances(sketch: Tensor, lengths: Tensor, rows: Tensor) -> Tensor:
 
 def _sketch(batch: SeriesBatch, width: int, shard: Shard) -> Tensor:
     """Returns numbers (n, width) whose distances are about those of standardised series, a point and channel."""
-    mean, spread = mean_and_spread(lambda: batch.split(len(batch), _CHUNK_VALUES), shard.ranks)
+    chunks = partial(batch.split, len(batch), _CHUNK_VALUES)
+    mean, spread = mean_and_spread(chunks, shard.ranks)
     numbers = batch.values.shape[1] * batch.channels
     random = torch.Generator().manual_seed(0)
     bucket = torch.randint(width, (numbers,), generator=random).to(mean.device)
     sign = (torch.randint(2, (numbers,), generator=random).double() * 2 - 1).to(mean.device)
     parts = []
-    for part in batch.split(len(batch), _CHUNK_VALUES):
+    for part in chunks():
         values = (((part.values - mean) / spread).flatten(1) * sign) / math.sqrt(numbers)
         parts.append(values.new_zeros(len(part), width).index_add_(1, bucket, values))
     return torch.cat(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,8 +39,7 @@ def mean_and_spread(chunks: Callable[[], Iterable[SeriesBatch]], ranks: Ranks = 
     total, number = ranks.all_reduce_sum(total, total.new_tensor(float(count)))
     mean = total / number
     # Exact powers of two, so that squares of the largest and smallest numbers stay in range and others do not change.
-    powers = [math.ldexp(1.0, max(-1000, min(1000, math.frexp(x)[1]))) for x in largest.tolist()]
-    unit = total.new_tensor(powers)
+    unit = total.new_tensor(np.ldexp(1.0, np.frexp(largest.cpu().numpy())[1].clip(-1000, 1000)))
     centre, squares = mean / unit, torch.zeros_like(mean)
     for chunk in chunks():
         points = chunk.values[chunk.inside()].double()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -54,7 +55,8 @@ def default_views(
                 f"free {append}": PathOptions(base_point=False, append=append),
             }
         )
-        views += [PathView(name, way, words=few) for name, way in ways.items()]
+        for name, way in ways.items():
+            views.append(PathView(name, way, words=few))
         views.append(PathView("degree 2", options or PathOptions(), degree=2, words=many, time_scale=2.3))
     bins = spectrum_bins(landmarks) if "spectrum" in kinds else None
     if bins is not None:
@@ -62,8 +64,8 @@ def default_views(
     if "kernel" in kinds:
         views += _affordable([KernelView("P"), KernelView("P base", base_point=True)], landmarks, series)
     if "lifted" in kinds:
-        lifted = [KernelView(f"R{factor:g}", bandwidth=factor, time_weight=3.0) for factor in (0.5, 1.0)]
-        views += _affordable(lifted, landmarks, series)
+        narrow = KernelView("R0.5", bandwidth=0.5, time_weight=3.0)
+        views += _affordable([narrow, replace(narrow, name="R1", bandwidth=1.0)], landmarks, series)
     return views
 
 
@@ -72,7 +74,7 @@ def _affordable(views: list[KernelView], landmarks: SeriesBatch, series: int) ->
     budget = 1.0 + 2e-3 * series
     for points in _POINTS:
         for pivots in (max(len(landmarks), 1), *_PIVOTS):
-            tried = [replace(view, max_points=points, max_pivots=pivots) for view in views]
+            tried = list(map(partial(replace, max_points=points, max_pivots=pivots), views))
             if sum(view.seconds(landmarks, series) for view in tried) <= budget:
                 return tried
     return []
