@@ -47,15 +47,17 @@ def checked_once(function: Callable[..., Result]) -> Callable[..., Result]:
 
 def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Tensor, torch.Tensor | None]:
     """Checks and returns (x, lengths): x (n, length, channels), lists padded differentiably; lengths int64, or None."""
-    usual = isinstance(x, torch.Tensor) and lengths is None and x.layout is torch.strided and not x.is_meta
-    if not (usual and x.dtype in FLOATS and x.ndim == 3 and 0 not in x.shape[1:]):
-        x, lengths = _checked(x, lengths, name)
-    if threading.active_count() == 1 or not x.is_cpu:
-        return x.contiguous(), lengths
+    dense = isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_meta
+    if lengths is None and dense and x.dtype in FLOATS and x.ndim == 3 and 0 not in x.shape[1:]:  # as almost always
+        batch, counts = x, None
+    else:
+        batch, counts = _checked(x, lengths, name)
+    if threading.active_count() == 1 or not batch.is_cpu:
+        return batch.contiguous(), counts
     # Other threads of the program may change x meanwhile, so that a copy is taken.
     with suppress(RuntimeError):  # of tensors that a transform of functions wraps
-        x.detach().numpy()  # after which its memory cannot be resized
-    return x.clone(memory_format=torch.contiguous_format), lengths
+        batch.detach().numpy()  # after which its memory cannot be resized
+    return batch.clone(memory_format=torch.contiguous_format), counts
 
 
 def _checked(x: Series, lengths: Any, name: str) -> tuple[torch.Tensor, torch.Tensor | None]:
