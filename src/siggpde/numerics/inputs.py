@@ -47,11 +47,12 @@ def checked_once(function: Callable[..., Result]) -> Callable[..., Result]:
 
 def as_batch(x: Series, lengths: Any = None, name: str = "x") -> tuple[torch.Tensor, torch.Tensor | None]:
     """Checks and returns (x, lengths): x (n, length, channels), lists padded differentiably; lengths int64, or None."""
-    dense = isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_meta
-    if lengths is None and dense and x.dtype in FLOATS and x.ndim == 3 and 0 not in x.shape[1:]:  # as almost always
-        batch, counts = x, None
-    else:
+    if not isinstance(x, torch.Tensor) or lengths is not None:
         batch, counts = _checked(x, lengths, name)
+    elif x.dtype in FLOATS and x.ndim == 3 and 0 not in x.shape[1:] and x.layout is torch.strided and not x.is_meta:
+        batch, counts = x, None  # as almost always
+    else:
+        batch, counts = _checked(x, None, name)
     if threading.active_count() == 1 or not batch.is_cpu:
         return batch.contiguous(), counts
     # Other threads of the program may change x meanwhile, so that a copy is taken.
