@@ -51,9 +51,8 @@ def command(*arguments: Any) -> list[str]:
 
 def start(*arguments: Any, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command as a user starts it."""
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, check=False, timeout=300, env=os.environ | environment
-    )
+    kept: Any = {"capture_output": True, "text": True, "timeout": 300}
+    return subprocess.run(command(*arguments), **kept, check=False, env=os.environ | environment)
 
 
 def long_table(count: int = 30, seed: int = 0, labels: Any = ("[red]", "blue"), length: int = 8) -> pl.DataFrame:
@@ -86,6 +85,7 @@ def series_of(table: pl.DataFrame) -> np.ndarray:
 
 
 LONG = ["--series", "who", "--time", "day", "--channels", "x,y"]
+UNTIMED = [*LONG, "--target", "kind", *FAST[:-2]]  # the same model on machines of every speed
 
 
 def write(table: pl.DataFrame, path: Path) -> Path:

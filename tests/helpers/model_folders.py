@@ -20,9 +20,8 @@ NEW = ({"mean": torch.arange(900.0).double() / 7}, {"which": "new", "noise": 0.1
 def same(one: Any, other: Any) -> bool:
     """Equality that tells 1 from 1.0 and True, 0.0 from -0.0, and looks into containers."""
     if isinstance(one, Tensor):
-        return (
-            one.dtype == other.dtype and one.shape == other.shape and one.numpy().tobytes() == other.numpy().tobytes()
-        )
+        bits = (one.numpy().tobytes(), other.numpy().tobytes())
+        return one.dtype == other.dtype and one.shape == other.shape and bits[0] == bits[1]
     if isinstance(one, dict):
         return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list):

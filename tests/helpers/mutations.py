@@ -46,12 +46,8 @@ def originals() -> list[tuple[str, bytes, dict[str, Any]]]:
     parquet = pl.read_csv(LONG_CSV.encode()).write_parquet
     long: dict[str, Any] = {"series": "who", "time": "day", "target": "kind"}
     split = {"X_train": _VALUES, "y_train": _LABELS, "X_test": _VALUES[:2], "y_test": _LABELS[:2]}
-    arrays = {
-        "X": _VALUES,
-        "y": _LABELS,
-        "lengths": np.array([9, 8, 7, 9, 9, 9]),
-        "channel_names": np.array(["a", "b"]),
-    }
+    lengths = np.array([9, 8, 7, 9, 9, 9])
+    arrays = {"X": _VALUES, "y": _LABELS, "lengths": lengths, "channel_names": np.array(["a", "b"])}
     arrays |= {"ids": np.arange(6), "name": np.array("small")}
     return [
         ("npy", written(np.save, _VALUES), {}),
@@ -93,9 +89,8 @@ def damaged(content: bytes, generator: random.Random) -> bytes:
         elif kind == 5:
             data[at:to] = generator.choice([b"\x00", b"\xff", b"\x7f", b"9", b"("]) * (to - at)
         elif kind == 6:
-            data[at:at] = generator.choice(
-                [b"nan", b"1e999", b"-", b",", b"'", b'"', b":", b"@", b"\n", b"\r", b"\xc3"]
-            )
+            pieces = [b"nan", b"1e999", b"-", b",", b"'", b'"', b":", b"@", b"\n", b"\r", b"\xc3"]
+            data[at:at] = generator.choice(pieces)
         elif kind == 7:
             piece = data[at:to]
             del data[at:to]

@@ -47,9 +47,8 @@ def trained_model(batch: SeriesBatch, y: Tensor, words: int = 40) -> PaperModel:
     theta = channel_scales(paths, 1.0, 3.0)
     chosen = grow_pool(SignatureKernel(paths.channels, theta=theta), paths, words)
     numbers = y.is_floating_point()
-    kernel = SignatureKernel(
-        paths.channels, theta=theta, amplitude=1.0 if numbers else 20.0, normalized=True, words=chosen
-    )
+    amplitude = 1.0 if numbers else 20.0
+    kernel = SignatureKernel(paths.channels, theta=theta, amplitude=amplitude, normalized=True, words=chosen)
     features = OrthogonalSignatureFeatures(paths.channels, len(chosen), "lexicographic", chosen=chosen)
     model = SignatureGP(kernel, features, Gaussian() if numbers else Softmax(int(y.max()) + 1), dtype=torch.float64)
     schedule = Exact() if numbers else NaturalGradients(learn=False)

@@ -171,19 +171,15 @@ class Draw:
         if self.chance(_BAD):
             bad_words = (None, 3, "ab", [0], [(0.5,)], [("a",)], [(channels,)], [(-1,)], [(0,), (0,)], [(0,) * 2000])
             bad_depth = (-1, 1.5, 2.0, "2", [2], True, 60, 10**5, 10**9, 10**400, float("nan"), None, (), 1j)
-            return self.pick(
-                {"depth": self.pick(*bad_depth)}, {"words": self.pick(*bad_words)}, {}, {"depth": 1, "words": []}
-            )
+            depth, words = {"depth": self.pick(*bad_depth)}, {"words": self.pick(*bad_words)}
+            return self.pick(depth, words, {}, {"depth": 1, "words": []})
         if self.chance(0.5):
             return {"depth": self.pick(0, 1, 2, 3, np.int64(2))}
         drawn = {tuple(self.random.randrange(channels) for _ in range(self.pick(0, 1, 2, 3, 6))) for _ in range(5)}
         listed = sorted(drawn)
         self.random.shuffle(listed)
-        return {
-            "words": self.pick(
-                listed, tuple(listed), [list(word) for word in listed], [], [()], np.array([[0, channels - 1]])
-            )
-        }
+        as_lists = [list(word) for word in listed]
+        return {"words": self.pick(listed, tuple(listed), as_lists, [], [()], np.array([[0, channels - 1]]))}
 
     def prefix_closed_words(self, channels: int) -> Any:
         if self.chance(_BAD):
@@ -249,9 +245,8 @@ class Draw:
                 {"depth": self.pick(0, -1, 1.5, 2.0, "2", [2], True, 60, 10**5, 10**9, None, 1j)},
                 {"depth": 2, "basis": self.pick("lie", None, 1, ["hall"])},
             )
-        return {"depth": self.pick(1, 2, 3, 4, np.int64(2))} | self.pick(
-            {}, {"basis": self.pick("lyndon", "hall", "words")}
-        )
+        depth, basis = {"depth": self.pick(1, 2, 3, 4, np.int64(2))}, {"basis": self.pick("lyndon", "hall", "words")}
+        return depth | self.pick({}, basis)
 
     def log(self) -> dict[str, Any]:
         if self.chance(_BAD):
