@@ -10,16 +10,10 @@ from torch import Tensor
 
 from helpers.left_out_refits import means_without
 from helpers.view_data import generator, random_walks
+from siggpde.committee import conformal
 from siggpde.committee import conformal as module
 from siggpde.committee.committee import ViewCommittee
-from siggpde.committee.conformal import (
-    Jackknife,
-    adaptive_scores,
-    conformal_intervals,
-    new_shares,
-    scored_folds,
-    training_shares,
-)
+from siggpde.committee.conformal import Jackknife, adaptive_scores, scored_folds, training_shares
 from siggpde.committee.fit import ViewSettings, fit_view_committee
 from siggpde.committee.link import fit_link
 from siggpde.committee.regression import Targets
@@ -68,7 +62,7 @@ def slow_sets(
         rest = Targets(record.y, classes, None, record.groups)[others]
         links[fold] = fit_link(record.mean[others], record.variance[others], rest)
     means, variance = means_without(committee, new), committee.latents(new).variance
-    own_u, new_u = training_shares(len(record.y), randomised).tolist(), new_shares(new, randomised).tolist()
+    own_u, new_u = training_shares(len(record.y), randomised).tolist(), conformal.new_shares(new, randomised).tolist()
 
     def score(p: list[float], c: int, u: float) -> float:
         return sum(value for value in p if value > p[c]) + u * p[c]
@@ -112,9 +106,8 @@ def test_scores_are_the_probability_of_what_is_more_probable():
     p = torch.tensor([[0.5, 0.2, 0.3], [0.4, 0.4, 0.2]], dtype=torch.float64)
     expected = torch.tensor([[0.0, 0.8, 0.5], [0.0, 0.0, 0.8]]).double()
     torch.testing.assert_close(adaptive_scores(p, torch.zeros(2).double()), expected)
-    torch.testing.assert_close(
-        adaptive_scores(p, torch.tensor([0.5, 1.0]).double()), expected + p * torch.tensor([[0.5], [1.0]])
-    )
+    actual = adaptive_scores(p, torch.tensor([0.5, 1.0]).double())
+    torch.testing.assert_close(actual, expected + p * torch.tensor([[0.5], [1.0]]))
 
 
 @pytest.mark.slow
@@ -155,7 +148,7 @@ def test_sets_grow_with_the_level_and_are_the_same_in_every_batch():
     assert torch.equal(prediction_sets(committee, new[order], 0.8, allow_empty=True), whole[order])
     padded = SeriesBatch(torch.nn.functional.pad(new.values, (0, 0, 0, 2), value=7.0), torch.full((40,), 3))
     assert torch.equal(prediction_sets(committee, padded, 0.8, allow_empty=True), whole)
-    assert len(new_shares(new, True).unique()) == 40
+    assert len(conformal.new_shares(new, True).unique()) == 40
 
 
 def test_too_few_series_exclude_no_class_and_promise_no_interval():
@@ -169,7 +162,7 @@ def test_too_few_series_exclude_no_class_and_promise_no_interval():
         assert bool(sets[:, 0].all()) and bool(sets[:, 1].all()) is not excluded
     for n, finite in ((8, False), (9, True)):
         batch, y = noisy_numbers(n, 4)
-        ends = conformal_intervals(fitted(batch, Targets(y, None)), noisy_numbers(3, 5)[0], 0.9)
+        ends = conformal.conformal_intervals(fitted(batch, Targets(y, None)), noisy_numbers(3, 5)[0], 0.9)
         assert bool(torch.isfinite(ends).all()) is finite
         assert bool((ends[:, 0] < ends[:, 1]).all())
 
@@ -184,9 +177,8 @@ def test_without_the_closed_form_new_series_are_compared_as_they_are(changed: di
     for fold in scored_folds(committee, record, False):
         own_scores = fold.link.probabilities(record.mean[fold.rows], record.variance[fold.rows])
         own_scores = adaptive_scores(own_scores, nothing).gather(1, record.y[fold.rows][:, None])
-        counted += (
-            own_scores[:, None] >= adaptive_scores(fold.link.probabilities(*committee.latents(new)), nothing)
-        ).sum(0)
+        new_scores = adaptive_scores(fold.link.probabilities(*committee.latents(new)), nothing)
+        counted += (own_scores[:, None] >= new_scores).sum(0)
     p = committee.probabilities(new)
     actual = prediction_sets(committee, new, 0.9)
     assert torch.equal(actual, ((1 + counted) / (1 + len(record.y)) > 0.1) | (p == p.amax(1, keepdim=True)))
@@ -205,7 +197,7 @@ def test_intervals_are_those_of_refits(grouped: bool):
     residuals = (record.y - record.mean[:, 0]).abs() / (record.variance + noise).sqrt()
     around, away = means_without(committee, new)[:, :, 0], residuals * spread[:, None]
     for level in (0.6, 0.8):
-        actual = conformal_intervals(committee, new, level)
+        actual = conformal.conformal_intervals(committee, new, level)
         # Twelve groups of two are 24 values of which each counts half.
         count = math.ceil(round(level * (2 * 13 if grouped else 25), 9))
         upper = (around + away).sort(1).values[:, count - 1]
@@ -220,7 +212,7 @@ def test_coverage_of_intervals_is_as_stated():
     for seed in range(200):
         batch, y = noisy_numbers(30, 10 * seed)
         new, truth = noisy_numbers(20, 10 * seed + 1)
-        ends = conformal_intervals(fitted(batch, Targets(y, None)), new, 0.9)
+        ends = conformal.conformal_intervals(fitted(batch, Targets(y, None)), new, 0.9)
         covered += float(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).double().mean()) / 200
     error = math.sqrt(0.09 * (1 / 30 + 1 / 20) / 200)
     assert 0.9 - 3 * error < covered < 28 / 31 + 3 * error, covered

@@ -81,9 +81,8 @@ def test_three_classes_are_nearly_the_mean_of_a_softmax():
     for excess in (0.1, 1.0):
         moved = mean[:, None] + excess**0.5 * draws
         wanted = torch.softmax(moved @ link.mixing.T + link.offset, dim=2).mean(1)
-        actual, plain = (
-            link.probabilities(mean, torch.full((12,), link.usual_variance + w).double()) for w in (excess, 0.0)
-        )
+        spreads = (torch.full((12,), link.usual_variance + more).double() for more in (excess, 0.0))
+        actual, plain = (link.probabilities(mean, spread) for spread in spreads)
         error = (actual - wanted).abs().mean()
         assert float(error) < min(0.04, 0.4 * float((plain - wanted).abs().mean()))
 
@@ -98,9 +97,8 @@ def test_names_of_classes_do_not_matter(classes: int, seed: int):
     other = fit_link(mean[:, order], variance, renamed)
     new, spread, _ = latents(8, classes, seed + 1)
     spread = spread * 3
-    torch.testing.assert_close(
-        other.probabilities(new[:, order], spread), one.probabilities(new, spread)[:, order], rtol=0, atol=1e-4
-    )
+    actual, wanted = other.probabilities(new[:, order], spread), one.probabilities(new, spread)[:, order]
+    torch.testing.assert_close(actual, wanted, rtol=0, atol=1e-4)
 
 
 class Caught:
@@ -154,18 +152,16 @@ def slow_loss(point: np.ndarray, start: np.ndarray, mean: Tensor, targets: Targe
 
 def test_certainty_grows_with_what_was_right_and_is_never_whole():
     right = torch.tensor([[0.3, -0.3], [-0.3, 0.3]]).double()
-    fits = [
-        fit_link(right.repeat(n, 1), torch.ones(2 * n).double(), Targets(torch.arange(2 * n) % 2, 2)) for n in (2, 200)
-    ]
+    of_sizes = {n: Targets(torch.arange(2 * n) % 2, 2) for n in (2, 200)}
+    fits = [fit_link(right.repeat(n, 1), torch.ones(2 * n).double(), targets) for n, targets in of_sizes.items()]
     few_right, many_right = (float(link.probabilities(right, torch.ones(2).double())[0, 0]) for link in fits)
     assert 0.6 < few_right < 0.97 < many_right < 1
     mean, variance, targets = latents(200, 2, 4, strength=0.0)
     chances = fit_link(mean, variance, targets).probabilities(mean, variance)
     assert float((chances - 0.5).abs().max()) < 0.35
     mean = torch.tensor([[1e6, -1e6], [-1e6, 1e6]]).double()
-    link = fit_link(
-        torch.tensor([[1.0, -1.0], [-1.0, 1.0]]).double(), torch.ones(2).double(), Targets(torch.arange(2), 2)
-    )
+    means, spread = torch.tensor([[1.0, -1.0], [-1.0, 1.0]]).double(), torch.ones(2).double()
+    link = fit_link(means, spread, Targets(torch.arange(2), 2))
     for variance in (0.0, 1e-3, 1e9):
         actual = link.probabilities(mean, torch.full((2,), variance).double())
         assert bool(torch.isfinite(actual.log()).all()) and bool((actual > 0).all())

@@ -64,17 +64,15 @@ def test_p_values_count_left_out_series_with_the_new_one_joined():
         kernel = COMMITTEE.novelty.kernel_score(joined[:, row].log())
         reference = torch.maximum(kernel, COMMITTEE.novelty.left_out_statistics)
         assert float(actual[row]) == pytest.approx((1 + int((reference >= scores.score[row]).sum())) / 41)
-    assert bool(
-        (joined <= (COMMITTEE.left_out.variances + COMMITTEE.noise_variances[:, None])[:, None] * (1 + 1e-9)).all()
-    )
+    prior = COMMITTEE.left_out.variances + COMMITTEE.noise_variances[:, None]
+    assert bool((joined <= prior[:, None] * (1 + 1e-9)).all())
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 1000])
 def test_p_values_come_from_one_look_at_every_series(chunk: int, monkeypatch: pytest.MonkeyPatch):
     batch, seen = PREPARATION(new_series()), []
-    wanted = COMMITTEE.novelty.p_values(
-        COMMITTEE.predict(batch).scores.score, joined_variances(COMMITTEE, COMMITTEE.rows(batch))
-    )
+    scores, variances = COMMITTEE.predict(batch).scores.score, joined_variances(COMMITTEE, COMMITTEE.rows(batch))
+    wanted = COMMITTEE.novelty.p_values(scores, variances)
     real = type(COMMITTEE.standard).__call__
     monkeypatch.setattr("siggpde.committee.committee._CHUNK", chunk)
     monkeypatch.setattr(
@@ -176,12 +174,9 @@ def test_broken_series_and_groups_do_not_hide_novelty():
 
 
 def test_by_class_is_nan_for_small_classes():
-    novelty = Novelty.fit(
-        torch.rand(1, 45, generator=generator(0)).double() + 1,
-        torch.ones(1).double(),
-        torch.randn(45, 6, generator=generator(1)).double().exp(),
-        torch.tensor([0] * 20 + [1] * 19 + [2] * 6),
-    )
+    variances, labels = torch.rand(1, 45, generator=generator(0)).double() + 1, [0] * 20 + [1] * 19 + [2] * 6
+    statistics = torch.randn(45, 6, generator=generator(1)).double().exp()
+    novelty = Novelty.fit(variances, torch.ones(1).double(), statistics, torch.tensor(labels))
     p = novelty.p_values(torch.tensor([0.0, 1e6]).double(), by_class=True)
     assert p.shape == (2, 3) and bool(p[:, 1:].isnan().all())
     assert float(p[1, 0]) == pytest.approx(1 / 21)
@@ -196,9 +191,7 @@ def test_scores_are_finite_whatever_the_statistics(n: int, channels: int, seed: 
     statistics[:, 0] = 5.0  # a level that never changes
     scores, reference = StatisticScores.fit(statistics)
     again, fact = scores(statistics)
-    assert bool(torch.isfinite(reference).all() & torch.isfinite(again).all()) and bool(
-        (fact < statistics.shape[1]).all()
-    )
+    assert bool(torch.isfinite(reference).all() & torch.isfinite(again).all() & (fact < statistics.shape[1]).all())
 
 
 def test_ninety_nine_points_where_all_had_a_hundred_is_no_news():

@@ -59,9 +59,8 @@ def test_a_view_of_ones_own_may_have_any_name(name: str):
     actual = recipes({**ALL, name: ["own kernel"]})
     assert actual[: len(recipes(ALL))] == recipes(ALL)
     added = [recipe for recipe in actual if "own kernel" in dict(recipe.weights)]
-    assert [recipe.name for recipe in added] == [
-        name, *(f"{sums}+{name}" for sums in ("W", "GWW", "LGWWW", "SWW", "PRGW", "LG")), f"{name}²"
-    ]  # fmt: skip
+    sums = [f"{of_others}+{name}" for of_others in ("W", "GWW", "LGWWW", "SWW", "PRGW", "LG")]
+    assert [recipe.name for recipe in added] == [name, *sums, f"{name}²"]
     alone, windows = dict(added[0].weights), dict(added[1].weights)
     assert alone == {"own kernel": 1.0} and windows["own kernel"] == pytest.approx(sum(windows.values()) / 2)
     assert dict(added[3].weights)["own kernel"] == 2 and sum(w for _, w in added[3].weights) == pytest.approx(7)

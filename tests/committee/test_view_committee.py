@@ -86,9 +86,8 @@ def test_predictions_do_not_depend_on_the_batch(kind: str, monkeypatch: pytest.M
     targets = labels(batch) if kind == "classes" else numbers(batch)
     committee = fit(batch, targets, replace(QUICK, kinds=KINDS))
     whole = outputs(committee, batch)
-    alone = torch.cat(
-        [outputs(committee, SeriesBatch(batch.values[i : i + 1, :c].clone())) for i, c in enumerate(batch.counts())]
-    )
+    singles = (SeriesBatch(batch.values[i : i + 1, :c].clone()) for i, c in enumerate(batch.counts()))
+    alone = torch.cat([outputs(committee, single) for single in singles])
     torch.testing.assert_close(alone, whole, rtol=0, atol=1e-8)
     monkeypatch.setattr(module, "_CHUNK", 2)
     torch.testing.assert_close(outputs(committee, batch), whole, rtol=0, atol=1e-8)
@@ -148,17 +147,16 @@ def test_views_and_members_are_as_many_as_asked_and_some_at_least():
     assert len(hurried.blocks) == 1
     check(hurried, batch, labels(batch))
     batch = SeriesBatch(random_walks(6, 8, 1))
-    with pytest.raises(ValueError, match="no view of such series"):
-        fit(batch, Targets(torch.arange(6) % 2, 2), replace(QUICK, kinds=("spectrum",)))
+    spectrum = replace(QUICK, kinds=("spectrum",))
+    assert_refused("no view of such series", fit, batch, Targets(torch.arange(6) % 2, 2), spectrum)
 
 
 def test_weights_of_series_move_probabilities():
     batch = SeriesBatch(random_walks(40, 10, 1, 4))
     y = (torch.rand(40, generator=generator(5)) < 0.2).long()
     weights = torch.where(y == 1, 4.0, 1.0).double()
-    plain, weighed = (
-        outputs(fit(batch, Targets(y, 2, w)), batch)[:, 1].mean() for w in (None, weights * 40 / weights.sum())
-    )
+    even = weights * 40 / weights.sum()
+    plain, weighed = (outputs(fit(batch, Targets(y, 2, w)), batch)[:, 1].mean() for w in (None, even))
     assert float(weighed) > float(plain) + 0.1
     even = outputs(fit(batch, Targets(y, 2, torch.ones(40).double())), batch)[:, 1].mean()
     assert float(even) == pytest.approx(float(plain), abs=1e-8)

@@ -109,9 +109,8 @@ def test_folds_are_of_whole_groups_and_of_all_classes():
     numbers = fold_numbers(Targets(torch.arange(60) % 2, 2, groups=groups))
     assert all(len(numbers[groups == group].unique()) == 1 for group in groups.unique())
     numbers = fold_numbers(Targets(torch.arange(60) % 3, 3))
-    assert all(
-        int((numbers[torch.arange(60) % 3 == label] == fold).sum()) == 4 for label in range(3) for fold in range(5)
-    )
+    of_label = [numbers[torch.arange(60) % 3 == label] for label in range(3)]
+    assert all(int((part == fold).sum()) == 4 for part in of_label for fold in range(5))
 
 
 def test_labels_that_mean_nothing_are_not_believed():

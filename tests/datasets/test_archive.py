@@ -40,6 +40,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home" / "siggpde"
 
 
+def small(path: Path):
+    x = np.zeros((1, 1, 2), np.float32)
+    np.savez(path, X_train=x, y_train=["a"], X_test=x, y_test=["a"])
+
+
 def files(folder: Path) -> list[str]:
     """What is in a folder, but for locks, which are empty."""
     return sorted(file.name for file in folder.iterdir() if file.suffix != ".lock")
@@ -88,22 +93,19 @@ def test_members_may_be_in_a_folder(archive: Archive, folder: str):
 def test_the_chosen_folder_comes_first(archive: Archive, tmp_path: Path, cache: Path):
     load_dataset("Small")
     (tmp_path / "mine").mkdir()
-    x = np.zeros((1, 1, 2), np.float32)
-    np.savez(tmp_path / "mine" / "sMALL.npz", X_train=x, y_train=["a"], X_test=x, y_test=["a"])
+    small(tmp_path / "mine" / "sMALL.npz")
     assert load_dataset("Small").X_train.shape == (1, 1, 2)
     assert list(json.loads((cache / "checksums.json").read_text())) == ["Small.npz"]  # that folder is the user's own
 
 
 def test_names_that_differ_in_capitals_only(tmp_path: Path):
     (tmp_path / "mine").mkdir()
-    x = np.zeros((1, 1, 2), np.float32)
     for name in ("Small", "SMALL"):
-        np.savez(tmp_path / "mine" / f"{name}.npz", X_train=x, y_train=["a"], X_test=x, y_test=["a"])
+        small(tmp_path / "mine" / f"{name}.npz")
     if len(list((tmp_path / "mine").iterdir())) < 2:
         pytest.skip("this file system does not tell capitals apart")
     assert load_dataset("SMALL", download=False).name == "SMALL"
-    with pytest.raises(ValueError, match=r"may be any of SMALL\.npz, Small\.npz in .*; give the name in its capitals"):
-        load_dataset("small", download=False)
+    assert_refused(r"any of SMALL\.npz, Small\.npz in .*; give .*capitals", load_dataset, "small", download=False)
 
 
 def test_pendigits_needs_no_server(archive: Archive, cache: Path):
@@ -145,11 +147,6 @@ def test_truncated_answers(archive: Archive, cache: Path):
         with pytest.raises(FileNotFoundError, match=f"lost after {whole - archive.missing_bytes} of {whole} bytes"):
             load_dataset("Small")
         assert files(cache) == []
-    archive.missing_bytes = 0
-    assert len(load_dataset("Small").X_train) == 2
-
-
-def test_truncated_answers_without_a_length(archive: Archive, cache: Path):
     archive.length, archive.missing_bytes = False, 30
     assert_refused("is not a zip file", load_dataset, "Small", error=FileNotFoundError)
     assert files(cache) == []
@@ -206,7 +203,7 @@ def test_a_file_of_the_cache_that_is_not_what_it_was(archive: Archive, cache: Pa
     elif how == "changed":
         content[100] ^= 1
     else:
-        np.savez(path, X_train=np.zeros((1, 1, 1)), y_train=["a"], X_test=np.zeros((1, 1, 1)), y_test=["a"])
+        small(path)
         content = path.read_bytes()
     path.write_bytes(content)
     with pytest.raises(ValueError, match="has changed") as caught:
@@ -227,8 +224,7 @@ def test_deleted_files_may_come_back_different(archive: Archive, cache: Path):
 
 def test_files_put_into_the_cache_are_recorded_at_first_use(cache: Path):
     cache.mkdir(parents=True)
-    x = np.zeros((1, 1, 2), np.float32)
-    np.savez(cache / "Own.npz", X_train=x, y_train=["a"], X_test=x, y_test=["a"])
+    small(cache / "Own.npz")
     load_dataset("own")
     assert json.loads((cache / "checksums.json").read_text()) == {"Own.npz": sha256(cache / "Own.npz")}
     (cache / "Own.npz").write_bytes((cache / "Own.npz").read_bytes() + b"\0")

@@ -156,9 +156,8 @@ def test_risk_at_a_share_and_its_area():
 def test_sets_and_what_is_not_defined():
     sets = np.array([[True, True, False], [False, False, False], [False, False, True]])
     computed = set_metrics(["x", "y", "z"], sets, ["x", "y", "z"])
-    assert (computed.coverage, computed.size, computed.empty, computed.single) == pytest.approx(
-        (2 / 3, 1, 1 / 3, 1 / 3)
-    )
+    shares = (computed.coverage, computed.size, computed.empty, computed.single)
+    assert shares == pytest.approx((2 / 3, 1, 1 / 3, 1 / 3))
     for wrong in (sets[:2], sets.astype(float), sets[:, :2]):
         assert_refused("sets must be bools of shape", set_metrics, ["x", "y", "z"], wrong, ["x", "y", "z"])
     assert set_metrics(["never seen"], sets[:1], ["x", "y", "z"]).coverage == 0

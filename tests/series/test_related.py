@@ -61,9 +61,8 @@ def test_families_are_those_that_were_made(made: Any, kind: str, time_channel: i
     series, owner = made
     order = np.random.default_rng(1).permutation(len(series))
     found = related([series[row] for row in order], time_channel)
-    assert (
-        len(set(zip(found.family.tolist(), owner[order], strict=True))) == len(set(owner)) == len(found.family.unique())
-    )
+    pairs = set(zip(found.family.tolist(), owner[order], strict=True))
+    assert len(pairs) == len(set(owner)) == len(found.family.unique())
     assert getattr(found, kind) == found.count == len(series)
     assert str(found).startswith(f"{len(series)} of {len(series)} training series are related ({len(series)} ")
 

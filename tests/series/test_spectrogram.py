@@ -40,9 +40,8 @@ def test_standardised_series_and_decibels():
         still = collect(np.full((1, 1, 600), constant))
         assert (Spectrogram(standardise=True)(still).values == 0).all(), "rounding is not blown up"
         assert (Spectrogram(log=True, standardise=True)(still).values.abs() < 1e-9).all()
-    assert torch.allclose(
-        Spectrogram(standardise=True)(collect(1e-9 * x[0])).values, Spectrogram(standardise=True)(collect(x[0])).values
-    ), "small units are no silence"
+    faint, loud = (Spectrogram(standardise=True)(collect(unit * x[0])).values for unit in (1e-9, 1))
+    assert torch.allclose(faint, loud), "small units are no silence"
     x = sound(2, 1, 1000)
     x[1] *= 1e-3
     plain, log = Spectrogram()(collect(x)).values, Spectrogram(log=True)(collect(x)).values
@@ -63,9 +62,8 @@ def test_padding_is_never_read_and_gaps_are_missing_segments():
     x = sound(1, 1, 1024)
     x[0, 0, 300] = NAN
     for transform in (Spectrogram(), Spectrogram(log=True, standardise=True)):
-        missing = transform(collect(x)).values.isnan()
-        assert missing.all(dim=2)[0].nonzero().flatten().tolist() == [1, 2]
-        assert missing.any(dim=2)[0].nonzero().flatten().tolist() == [1, 2]
+        missing = transform(collect(x)).values.isnan()[0]
+        assert missing.all(dim=1).nonzero().tolist() == missing.any(dim=1).nonzero().tolist() == [[1], [2]]
 
 
 @given(
@@ -99,22 +97,16 @@ def test_ragged_series_of_several_channels(
 
 
 @pytest.mark.parametrize(
-    ("band", "bins"),
-    [
-        ({}, (0, 128)),
-        ({"low": 50, "high": 300}, (7, 38)),
-        ({"low": 15.625, "high": 15.625}, (2, 2)),
-        ({"low": 990}, (127, 128)),
-        ({"high": 8}, (0, 1)),
-        ({"first_bin": 120}, (120, 128)),
-        ({"last_bin": 0}, (0, 0)),
-    ],
+    ("low", "high", "first", "last"),
+    [(None, None, 0, 128), (50, 300, 7, 38), (15.625, 15.625, 2, 2), (990, None, 127, 128), (None, 8, 0, 1)],
 )
-def test_the_band_in_hertz_or_in_bins(band: dict[str, Any], bins: tuple[int, int]):
-    chosen, by_number = Spectrogram(2000, **band), Spectrogram(2000, first_bin=bins[0], last_bin=bins[1])
-    assert chosen.frequencies() == by_number.frequencies() == [b * 2000 / 256 for b in range(bins[0], bins[1] + 1)]
+def test_the_band_in_hertz_or_in_bins(low: float | None, high: float | None, first: int, last: int):
+    chosen, by_number = Spectrogram(2000, low=low, high=high), Spectrogram(2000, first_bin=first, last_bin=last)
+    assert chosen.frequencies() == by_number.frequencies() == [b * 2000 / 256 for b in range(first, last + 1)]
     batch = collect(sound(1, 600))
     assert torch.equal(chosen(batch).values, by_number(batch).values)
+    assert Spectrogram(first_bin=first).frequencies() == Spectrogram().frequencies()[first:]
+    assert Spectrogram(last_bin=last).frequencies() == Spectrogram().frequencies()[: last + 1]
 
 
 def test_settings_are_plain_values_and_some_series_have_no_spectrogram():
@@ -143,7 +135,5 @@ def test_settings_that_make_no_sense():
     assert_refused("got 5 to 4", Spectrogram, first_bin=5, last_bin=4)
     assert_refused("bins must be whole numbers", Spectrogram, first_bin=1.5)
     assert_refused("in Hz .low, high. or in bins .first_bin, last_bin., not in both", Spectrogram, low=0.1, first_bin=2)
-    assert_refused(
-        "no bin lies between 0.6 and 0.5 Hz: they are 0.00390625 Hz apart, from 0 to 0.5 Hz", Spectrogram, low=0.6
-    )
+    assert_refused("no bin lies between 0.6 and 0.5 Hz: .* 0.00390625 Hz apart, from 0 to 0.5 Hz", Spectrogram, low=0.6)
     assert_refused("no bin lies between", Spectrogram, low=0.001, high=0.002)

@@ -70,12 +70,8 @@ def test_words_of_a_degree(channels: int, degree: int, count: int):
     actual = words_of_degree(channels, degree, count)
     assert actual[0] == () and len(actual) <= max(1, count)
     depth = len(actual[-1])
-    wanted = [
-        word
-        for length in range(depth + 1)
-        for word in itertools.product(range(channels), repeat=length)
-        if sum(letter > 0 for letter in word) <= degree
-    ]
+    every = [word for length in range(depth + 1) for word in itertools.product(range(channels), repeat=length)]
+    wanted = [word for word in every if sum(letter > 0 for letter in word) <= degree]
     assert actual == wanted
 
 

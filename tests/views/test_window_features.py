@@ -14,16 +14,8 @@ from helpers.random_paths import few, make
 from helpers.refusals import assert_refused
 from siggpde.numerics.core import core
 from siggpde.series import SeriesBatch
-from siggpde.views.window_features import (
-    WindowBlock,
-    WindowFeatures,
-    WindowScaler,
-    WindowSettings,
-    channel_groups,
-    dilations,
-    feature_names,
-    spread_windows,
-)
+from siggpde.views import window_features
+from siggpde.views.window_features import WindowFeatures, WindowSettings, dilations, feature_names
 
 double = torch.float64
 
@@ -153,10 +145,8 @@ def test_rounding_moves_no_training_window_across_a_threshold(channels, length, 
     x = make("brownian", seed, 10, length, channels, 3.0)
     x[3:5] = 0.0  # still series: many words that are equal
     rounded = x * (1 + 1e-15 * torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)).double())
-    a, b = (
-        WindowFeatures.fit(SeriesBatch(one), WindowSettings(max_windows=20)).transform(SeriesBatch(one), double)
-        for one in (x, rounded)
-    )
+    settings = WindowSettings(max_windows=20)
+    a, b = (WindowFeatures.fit(SeriesBatch(one), settings).transform(SeriesBatch(one), double) for one in (x, rounded))
     torch.testing.assert_close(b, a, rtol=0, atol=1e-9)
 
 
@@ -185,7 +175,7 @@ def test_a_constant_channel_and_a_single_short_series():
 @few
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=20), st.integers(1, 60))
 def test_spread_windows_are_every_kth(counts, most):
-    series, windows = spread_windows(torch.tensor(counts), most)
+    series, windows = window_features.spread_windows(torch.tensor(counts), most)
     everything = [(i, k) for i, count in enumerate(counts) for k in range(count)]
     chosen = list(zip(series.tolist(), windows.tolist(), strict=True))
     assert chosen == everything[:: max(1, len(everything) // most)]
@@ -223,22 +213,22 @@ def test_every_feature_has_a_name_of_its_own():
 def test_kernels_of_blocks_have_unit_diagonal_without_features_that_do_not_vary():
     batch = SeriesBatch(make("brownian", 1, 60, 40, 2, 3.0))
     features = WindowFeatures.fit(batch, WindowSettings(lifts=("x", "dx")))
-    scaler, training = WindowScaler.fit_transform(features.blocks(batch))
+    scaler, training = window_features.WindowScaler.fit_transform(features.blocks(batch))
     assert {block.name for block in training} == {"x1", "x3", "dx1", "dx3"}
     for block in training:
         assert abs(float(block.values.square().sum(1).mean()) - 1) < 0.05  # n / (n - 1), and what is cut off
         assert block.values.abs().max() <= 8 / block.values.shape[1] ** 0.5 + 1e-6
     for mine, theirs in zip(training, scaler(features.blocks(batch)), strict=True):
         assert torch.equal(mine.values, theirs.values) and mine[:2] == theirs[:2]
-    again = WindowScaler.from_state(scaler.state())
+    again = window_features.WindowScaler.from_state(scaler.state())
     for mine, theirs in zip(training, again(features.blocks(batch)), strict=True):
         assert torch.equal(mine.values, theirs.values)
     values = torch.tensor([[0.0, 3.0, 1.0], [2.0, 3.0, 1.0], [4.0, 3.0, 1.0]])
-    scaler, (block,) = WindowScaler.fit_transform([WindowBlock("x1", 0, values)])
+    scaler, (block,) = window_features.WindowScaler.fit_transform([window_features.WindowBlock("x1", 0, values)])
     assert torch.equal(block.values, torch.tensor([[-1.0], [0.0], [1.0]]))
-    (new,) = scaler([WindowBlock("x1", 0, torch.tensor([[1e6, 7.0, 7.0], [-1e6, 0.0, 0.0]]))])
+    (new,) = scaler([window_features.WindowBlock("x1", 0, torch.tensor([[1e6, 7.0, 7.0], [-1e6, 0.0, 0.0]]))])
     assert torch.equal(new.values, torch.tensor([[8.0], [-8.0]]))
-    _, (nothing,) = WindowScaler.fit_transform([WindowBlock("x1", 0, values[:1])])
+    _, (nothing,) = window_features.WindowScaler.fit_transform([window_features.WindowBlock("x1", 0, values[:1])])
     assert nothing.values.shape == (1, 0)
 
 
@@ -249,9 +239,8 @@ def test_windows_of_settings():
     assert dilations(3, 2**12, 3) == [1, 2**5, 2**10] and dilations(3, 2**12, 1) == [1]
 
     def points(length: int) -> list[int]:
-        return [
-            view.points for view in WindowSettings(lifts=("x", "dx"), max_dilations=1).views(1, torch.tensor([length]))
-        ]
+        settings = WindowSettings(lifts=("x", "dx"), max_dilations=1)
+        return [view.points for view in settings.views(1, torch.tensor([length]))]
 
     assert points(19) == [9, 9, 9, 9]
     assert points(18) == [9, 9, 8, 8]  # one increment less
@@ -263,11 +252,11 @@ def test_windows_of_settings():
 
 def test_groups_of_channels():
     random = torch.Generator().manual_seed(0)
-    assert channel_groups(1, 12, False, random) == (((0,),), 4)
-    assert channel_groups(3, 12, True, random) == (((0, 1, 2),), 3)
+    assert window_features.channel_groups(1, 12, False, random) == (((0,),), 4)
+    assert window_features.channel_groups(3, 12, True, random) == (((0, 1, 2),), 3)
     for channels in (4, 7, 12, 30):
-        pairs, depth = channel_groups(channels, 12, False, random)
-        singles, same_depth = channel_groups(channels, 12, True, random)
+        pairs, depth = window_features.channel_groups(channels, 12, False, random)
+        singles, same_depth = window_features.channel_groups(channels, 12, True, random)
         kept = min(channels, 12)
         assert depth == same_depth == 3
         for groups, sizes in ((pairs, {1, 2} if kept % 2 else {2}), (singles, {1})):
