@@ -1,8 +1,5 @@
 """Absurd arguments, huge files, full disks and changed files end in a sentence, in bounded time and memory."""
 
-from __future__ import annotations
-
-import json
 import os
 import subprocess
 import tracemalloc
@@ -16,13 +13,14 @@ import siggpde
 from helpers.cli_data import command, run, start
 from helpers.model_folders import data_file, reseal
 from helpers.refusals import assert_refused
-from helpers.small_estimators import classifier, regressor, reloaded, rising
+from helpers.small_estimators import classifier, reloaded, rising
 from siggpde.estimators.drift import drift
 from siggpde.io import predictions, read, stream
 from siggpde.numerics.windows import WindowView
 from siggpde.persistence import ModelFileError
 
 X, Y = rising(24, noise=3.0)
+WEIGHTS = [{3: 1e-300, 5: 1e300}.get(one, 1.0) for one in range(24)]
 
 
 @pytest.mark.parametrize(
@@ -32,10 +30,7 @@ X, Y = rising(24, noise=3.0)
         ("dilation must be a whole number from 1 to", lambda: WindowView(1, ((0,),), 9, 2, dilation=2**62)),
         ("max_windows must be a whole number from 1", lambda: WindowView(1, ((0,),), 9, 2, max_windows=2**40)),
         ("points, 1048576 apart, span more than", lambda: WindowView(1, ((0,),), 2**20, 2, dilation=2**20)),
-        (
-            r"sample_weight is 1e-300 for series 3 and 1e\+300 for series 5",
-            lambda: classifier().fit(X, Y, sample_weight=[{3: 1e-300, 5: 1e300}.get(one, 1.0) for one in range(24)]),
-        ),
+        (r"is 1e-300 for series 3 and 1e\+300 for series 5", lambda: classifier().fit(X, Y, sample_weight=WEIGHTS)),
         (r"series 7 of X has 1e\+154 in channel 0, which is too large", lambda: classifier().fit(spiked(1e154), Y)),
     ],
     ids=range(6),
@@ -50,18 +45,6 @@ def spiked(value: float) -> np.ndarray:
     return values
 
 
-def test_words_over_more_letters_than_a_machine_could_list():
-    assert siggpde.words(10**30, 3) == [(), (0,), (1,)]
-    assert siggpde.words(3, 6) == [(), (0,), (1,), (2,), (0, 0), (0, 1)]
-
-
-@pytest.mark.parametrize("value", [1e147, 1e-200])
-def test_what_can_be_fitted_can_be_saved_and_loaded(value: float, tmp_path: Path):
-    model = classifier().fit(X * value, Y)
-    again: Any = reloaded(model, tmp_path / "m")
-    np.testing.assert_array_equal(again.predict_proba(X * value), model.predict_proba(X * value))
-
-
 @pytest.mark.parametrize("kind", ["M8[D]", "M8[ns]", "m8[s]"])
 def test_labels_that_are_dates_are_saved(kind: str, tmp_path: Path):
     model = classifier().fit(X, np.where(Y[0] == Y, 18262, 19000).astype(kind))
@@ -74,7 +57,6 @@ def test_a_data_file_that_claims_gigabytes_is_refused_before_it_is_read(tmp_path
     classifier().fit(X, Y).save(tmp_path / "m")
     file = data_file(tmp_path / "m")
     os.truncate(file, 2**31)
-    assert_refused(r"must have \d+ bytes, but has more", siggpde.load, tmp_path / "m", error=ModelFileError)
     reseal(tmp_path / "m", files=[{"name": file.name, "bytes": 2**31, "sha256": file.stem.split("-")[1] + "0" * 48}])
     tracemalloc.start()
     assert_refused("its SHA-256 differs", siggpde.load, tmp_path / "m", error=ModelFileError)
@@ -121,37 +103,6 @@ def test_blocks_that_were_changed_are_not_joined(tmp_path: Path, monkeypatch: py
     block.unlink()
     assert predictions.predict_stream(**call, resume=True) == 2160
     assert not (tmp_path / "p.parquet.parts").exists()
-
-
-def changed(folder: Path, path: str, value: Any) -> None:
-    facts = json.loads((folder / "model.json").read_text())["facts"]
-    *parents, last = path.split(".")
-    place: Any = facts
-    for key in parents:
-        place = place[int(key) if key.isdecimal() else key]
-    assert last in place
-    place[last] = value
-    reseal(folder, facts=facts)
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "said"),
-    [
-        ("parameters.n_jobs", 0, "n_jobs must be a positive integer, or -1, got 0"),
-        ("facts.target_shift_", 10**30, r"target_shift_ must be a number from"),
-        ("facts.target_scale_", 10**30, r"target_scale_ must be a number"),
-    ],
-)
-def test_models_changed_by_hand_are_refused_when_they_are_loaded(path: str, value: Any, said: str, tmp_path: Path):
-    regressor().fit(X, X[:, 0, -1]).save(tmp_path / "m")
-    changed(tmp_path / "m", path, value)
-    assert_refused(said, siggpde.load, tmp_path / "m", error=ModelFileError)
-
-
-def test_lifts_that_are_there_twice_are_refused(tmp_path: Path):
-    classifier(views=["windows"]).fit(X, Y).save(tmp_path / "m")
-    changed(tmp_path / "m", "committee.blocks.0.state.features.settings.lifts", ["x", "x"])
-    assert_refused("lifts has a value twice", siggpde.load, tmp_path / "m", error=ModelFileError)
 
 
 def test_an_unknown_instruction_set_is_an_error():

@@ -137,10 +137,9 @@ def test_a_fit_of_one_device_goes_on_on_the_other(
 def test_series_of_a_device_and_a_model_on_the_cpu_are_refused():
     with pretend_device() as copied:
         x = series().to(DEVICE)
-        with pytest.raises(ValueError, match=r"x is on meta, but the model on cpu; move it with model.to\('meta'\)"):
-            build("gaussian").predict(x)
-        with pytest.raises(ValueError, match=r"x is on meta, but the model on cpu"):
-            fit(build("gaussian"), (x, torch.zeros(len(x))), progress=False)
+        model, message = build("gaussian"), r"x is on meta, but the model on cpu; move it with model.to\('meta'\)"
+        assert_refused(message, model.predict, x)
+        assert_refused("x is on meta, but the model on cpu", fit, model, (x, torch.zeros(len(x))), progress=False)
         assert not copied
 
 
@@ -153,8 +152,7 @@ def test_the_pretended_device_refuses_what_a_gpu_refuses():
             lambda: there.index_put_((torch.tensor([0]),), here[:1]),
             lambda: torch.randn(2, device=DEVICE, generator=torch.Generator()),
         ):
-            with pytest.raises(RuntimeError):
-                mixed()
+            assert_refused("", mixed, error=RuntimeError)
         assert not copied
         assert there[torch.tensor([2])].tolist() == [2.0]
         assert (there + torch.tensor(1.0)).sum().item() == 6.0

@@ -40,9 +40,8 @@ def test_the_first_screen_is_that_of_the_manual_and_small():
     start = text[: text.index("\n## ")]
     assert "make quickstart" in start and "make test" in start and "docs/readme.png" in start
     assert 0 < PICTURE.stat().st_size < 150_000
-    code, start = (
-        [block.code for block in all_blocks(page.read_text(encoding="utf-8"))][:3] for page in (README, START)
-    )
+    pages = (page.read_text(encoding="utf-8") for page in (README, START))
+    code, start = ([block.code for block in all_blocks(page)][:3] for page in pages)
     assert code == start and len(code) == 3
 
 

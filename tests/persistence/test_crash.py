@@ -121,9 +121,8 @@ def kill_while_saving(folder: Path, times: int) -> set[str]:
     flags = ["-S"] if sys.flags.no_site else []
     for _ in range(times):
         command = [sys.executable, *flags, "-c", SAVE_FOR_EVER, str(folder)]
-        child = subprocess.Popen(
-            command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "1"}
-        )
+        there: Any = {"cwd": Path(__file__).parents[2], "env": os.environ | {"OMP_NUM_THREADS": "1"}}
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, **there)
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
         for _ in range(choose.randrange(4)):  # saves that go through, however fast the machine is

@@ -116,8 +116,8 @@ def test_manifests_of_the_wrong_structure_are_refused(saved: Path, changes: dict
 
 def test_missing_and_unreadable_files(tmp_path: Path, saved: Path):
     assert_refused(r"there is no model folder .*nowhere", read_folder, tmp_path / "nowhere", error=FileNotFoundError)
-    with pytest.raises(ModelFileError, match=r"is a file, not a model folder; give the folder that holds model\.json"):
-        read_folder(saved / "model.json")
+    message = r"is a file, not a model folder; give the folder that holds model\.json"
+    assert_refused(message, read_folder, saved / "model.json", error=ModelFileError)
     assert_refused(r"is not a saved model: it has no model\.json", read_folder, tmp_path, error=ModelFileError)
     data = data_file(saved)
     content = data.read_bytes()

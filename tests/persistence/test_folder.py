@@ -120,11 +120,7 @@ circle["inside"] = circle
 @pytest.mark.parametrize(
     ("tensors", "metadata", "message"),
     [
-        (
-            {},
-            {"a": [1.0, float("nan")]},
-            r"metadata\['a'\]\[1\] is nan, which JSON cannot hold; leave it out or use None",
-        ),
+        ({}, {"a": [1.0, float("nan")]}, r"metadata\['a'\]\[1\] is nan, which JSON cannot hold; leave it out"),
         ({}, {"a": {"b": -np.inf}}, r"metadata\['a'\]\['b'\] is -inf"),
         ({}, {"a": np.float32("nan")}, r"metadata\['a'\] is nan"),
         ({}, {"a": {1: 2}}, r"metadata\['a'\] has the key 1; keys must be strings, write '1'"),
@@ -135,11 +131,7 @@ circle["inside"] = circle
         ({}, {"a": 10**5000}, r"metadata\['a'\] is an integer of 16610 bits"),
         ({}, circle, r"nested deeper than 50 levels; is it inside itself\?"),
         ({}, [1], "metadata must be a mapping, got list"),
-        (
-            {"a": torch.zeros(2, dtype=torch.float16)},
-            {},
-            "tensor 'a' is torch.float16.*float32, float64, int64, bool, uint8",
-        ),
+        ({"a": torch.zeros(2, dtype=torch.float16)}, {}, "tensor 'a' is torch.float16.*float32, float64, int64, bool"),
         ({"a": torch.zeros(2, dtype=torch.complex64)}, {}, "tensor 'a' is torch.complex64"),
         ({"a": torch.eye(2).to_sparse()}, {}, "torch.sparse_coo; dense tensors"),
         ({"a": np.zeros(2)}, {}, "tensor 'a' is ndarray"),
@@ -155,8 +147,8 @@ def test_metadata_and_tensors_of_other_kinds_are_refused(tmp_path: Path, tensors
 
 def test_a_model_is_replaced_only_by_force(saved: Path):
     (saved / "notes.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"holds a saved model already; give force=True to replace it"):
-        write_folder(saved, *NEW)
+    message = "holds a saved model already; give force=True to replace it"
+    assert_refused(message, write_folder, saved, *NEW, error=FileExistsError)
     assert holds(saved, OLD)
     write_folder(saved, *NEW, force=True)
     assert holds(saved, NEW)

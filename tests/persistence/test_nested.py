@@ -12,14 +12,9 @@ from helpers.model_folders import same
 from helpers.refusals import assert_refused
 from siggpde.persistence import ModelFileError, flatten_state, restore_state
 
+numbers = st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False)
 plain = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(-(2**60), 2**60),
-        st.floats(allow_nan=False, allow_infinity=False),
-        st.text(),
-    )
+    st.one_of(st.none(), st.booleans(), numbers, st.text())
     | st.integers(0, 5).map(lambda size: torch.arange(float(size)).double() / 7),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text().filter("tensor".__ne__), inner, max_size=4),
     max_leaves=12,
