@@ -1,7 +1,5 @@
 """Models and tables that do not belong together, files in the wrong place, and what is printed of names and labels."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any
@@ -62,10 +60,12 @@ def tabled(file: Path) -> Path:
     return file.with_suffix(".parquet")
 
 
-def test_other_channels_of_a_long_table_are_refused(models: Path, tmp_path: Path):
-    table = long_table(6).rename({"x": "u", "y": "v"})
+def test_other_channels_of_a_long_table_and_pipes_are_refused(models: Path, tmp_path: Path):
+    table = write(long_table(6).rename({"x": "u", "y": "v"}), tmp_path / "t.csv")
     said = "has the channels u, v, but the model was fitted with x, y"
-    refuse(1, said, "predict", models / "kinds", write(table, tmp_path / "t.csv"), "--channels", "u,v")
+    refuse(1, said, "predict", models / "kinds", table, "--channels", "u,v")
+    said = "/dev/null is a pipe or a device, which can be read only once; save it"
+    refuse(1, said, "predict", models / "kinds", "/dev/null")
 
 
 def test_members_of_archives_that_the_fit_had_are_not_refused(tmp_path: Path):
@@ -86,22 +86,8 @@ def test_a_model_in_the_place_of_series_is_named(
     shutil.copytree(models / "kinds", tmp_path / "m")
     shutil.copy(models / "test.csv", tmp_path / "d.csv")
     monkeypatch.chdir(tmp_path if inside else "/")
-    refuse(
-        2,
-        "m is a model, but series are wanted",
-        line[0],
-        *((tmp_path / name if not inside and name in ("m", "d.csv") else name) for name in line[1:]),
-    )
-
-
-def test_pipes_and_devices_are_no_files(models: Path):
-    refuse(
-        1,
-        "/dev/null is a pipe or a device, which can be read only once; save it",
-        "predict",
-        models / "kinds",
-        "/dev/null",
-    )
+    line = [tmp_path / word if not inside and word in ("m", "d.csv") else word for word in line]
+    refuse(2, "m is a model, but series are wanted", *line)
 
 
 ESCAPE, SHOWN = "\x1b]0;x\x07\x9b1m\u202e", r"\x1b]0;x\x07\x9b1m\u202e"
@@ -113,10 +99,7 @@ def test_names_and_labels_are_printed_without_what_a_terminal_obeys(tmp_path: Pa
     names = ["--series", "who", "--time", "day", "--channels", f"{ESCAPE},y", "--target", "kind"]
     fitted = succeed("fit", file, "--output", tmp_path / "m", *names, *FAST)
     assert SHOWN in fitted.stderr
-    printed = [
-        fitted,
-        *(succeed(*line) for line in (["evaluate", tmp_path / "m", file], ["explain", tmp_path / "m", file])),
-    ]
+    printed = [fitted, *(succeed(command, tmp_path / "m", file) for command in ("evaluate", "explain"))]
     printed.append(run("fit", file, "--output", tmp_path / "n", *LONG))
     for result in printed:
         assert not set(ESCAPE) & set(result.stdout + result.stderr) - set("]0;x1m")

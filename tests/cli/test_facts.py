@@ -1,16 +1,15 @@
 """Facts beside the series on the command line, from a table of hospital stays to a report."""
 
-import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import siggpde
-from helpers.cli_data import FAST, refuse, succeed
+from helpers.cli_data import FAST, figures, refuse, succeed, write
 from helpers.hospital_stays import Stays
+from helpers.report_pages import parsed
 
 STAYS = ("--series", "stay", "--time", "when", "--target", "outcome", "--groups", "patient")
 FACTS = ("--facts", "sex,device")
@@ -30,61 +29,38 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_columns_that_are_constant_within_series_are_facts_unless_channels_are_named(folder: Path):
     model = siggpde.load(folder / "stays")
     assert model.channel_names_ == ("when", "pulse", "pressure")
-    assert [(fact.name, fact.levels is None) for fact in model.facts_] == [
-        ("sex", False),
-        ("device", False),
-        ("age", True),
-    ]
+    assert {fact.name: fact.levels is None for fact in model.facts_} == {"sex": False, "device": False, "age": True}
     channels = ("--channels", "pulse,pressure,age", "--force")
     succeed("fit", folder / "train.csv", *STAYS, *channels, "--output", folder / "named", *FAST)
     named = siggpde.load(folder / "named")
     assert named.channel_names_[1:] == ("pulse", "pressure", "age") and named.facts_ == ()
-    values = json.loads(succeed("evaluate", folder / "named", folder / "test.csv", "--json").stdout)
-    assert values["n"] == 30  # as models of before, which read such columns as channels
-    paper = (
-        *["--method", "paper", "--max-iter", "2", "--n-features", "20", "--jobs", "1"],
-    )  # whose one kernel takes no facts
+    # As models of before, which read such columns as channels; and that of the paper, whose one kernel takes no facts.
+    assert figures("evaluate", folder / "named", folder / "test.csv")["n"] == 30
+    paper = ["--method", "paper", "--max-iter", "2", "--n-features", "20", "--jobs", "1"]
     succeed("fit", folder / "train.csv", *STAYS[:-2], *paper, "--output", folder / "paper")
     assert siggpde.load(folder / "paper").channel_names_ == ("when", "pulse", "pressure", "age")
     refuse(1, "facts need --method 'views'", "fit", folder / "train.csv", *STAYS[:-2], *paper, *FACTS, "--output", "x")
 
 
 def test_a_model_reads_its_facts_again_from_tables_and_blocks(folder: Path, tmp_path: Path):
-    metrics = json.loads(succeed("evaluate", folder / "stays", folder / "test.csv", "--json").stdout)
-    assert metrics["accuracy"] > 0.8
+    assert figures("evaluate", folder / "stays", folder / "test.csv")["accuracy"] > 0.8
     printed = succeed("predict", folder / "stays", folder / "test.csv").stdout
     Stays(30, seed=1).write(tmp_path / "test.csv")
     pl.read_csv(tmp_path / "test.csv", try_parse_dates=True).write_parquet(tmp_path / "test.parquet")
     succeed("predict", folder / "stays", tmp_path / "test.parquet", "--output", tmp_path / "out.parquet")
-    blocks = pl.read_parquet(tmp_path / "out.parquet")
-    assert blocks.write_csv() == printed
-    without = pl.read_csv(tmp_path / "test.csv").drop("device")
-    without.write_csv(tmp_path / "without.csv")
-    refuse(1, "no column 'device' for --facts", "predict", folder / "stays", tmp_path / "without.csv")
-    changing = pl.read_csv(tmp_path / "test.csv").with_columns(sex=pl.int_range(pl.len()).cast(pl.String))
-    changing.write_csv(tmp_path / "changing.csv")
-    refuse(1, "has several values in column 'sex'", "predict", folder / "stays", tmp_path / "changing.csv")
+    assert pl.read_parquet(tmp_path / "out.parquet").write_csv() == printed
+    table = pl.read_csv(tmp_path / "test.csv")
+    without = write(table.drop("device"), tmp_path / "without.csv")
+    refuse(1, "no column 'device' for --facts", "predict", folder / "stays", without)
+    changing = write(table.with_columns(sex=pl.int_range(pl.len()).cast(pl.String)), tmp_path / "changing.csv")
+    refuse(1, "has several values in column 'sex'", "predict", folder / "stays", changing)
 
 
 def test_explanations_tell_facts(folder: Path):
-    values = json.loads(succeed("explain", folder / "stays", folder / "test.csv", "--json").stdout)
-    assert values["facts"][0]["name"] == "age"
+    assert figures("explain", folder / "stays", folder / "test.csv")["facts"][0]["name"] == "age"
     result = succeed("explain", folder / "stays", folder / "test.csv", "--number", "2")
     assert "Facts beside the series" in result.stdout and "age " in result.stdout
-    info = succeed("info", folder / "stays").stdout
-    assert "sex, device, age" in info
-
-
-class Pictures(HTMLParser):
-    """What a page says: its text and the words for its pictures."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.words: list[str] = []
-        self.feed(page)
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
+    assert "sex, device, age" in succeed("info", folder / "stays").stdout
 
 
 def test_from_a_table_with_all_faults_to_a_report(tmp_path: Path):
@@ -97,20 +73,9 @@ def test_from_a_table_with_all_faults_to_a_report(tmp_path: Path):
     refuse(1, f"line {line}: expected a number; got 'n. a. (cable)'", "fit", tmp_path / "broken.csv", *STAYS, *fit)
     refuse(1, "duplicates", "fit", tmp_path / "train.csv", *STAYS, *fit)
     succeed("fit", tmp_path / "train.csv", *STAYS, *fit, "--duplicates", "mean")
-    page = tmp_path / "report.html"
-    succeed(
-        "report", tmp_path / "model", tmp_path / "new.csv", "--groups", "patient", "--output", page, "--explained", "1"
-    )
-    said = " ".join(" ".join(Pictures(page.read_text(encoding="utf-8")).words).split())
-    for words in (
-        "facts beside the series",
-        "what is known beside the series, such as a person's age",
-        "Beside the series: ",
-        r"sex [fm] \(",
-        "after the start",
-        "device",
-        "age",
-        "outcome",
-        "median",
-    ):
+    page, more = tmp_path / "report.html", ("--groups", "patient", "--explained", "1")
+    succeed("report", tmp_path / "model", tmp_path / "new.csv", "--output", page, *more)
+    said = parsed(page).text
+    shown = ("facts beside the series", "a person's age", "Beside the series: ", "after the start", "device", "outcome")
+    for words in (*shown, r"sex [fm] \(", "median"):
         assert re.search(words, said), words

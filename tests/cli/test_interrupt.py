@@ -1,7 +1,5 @@
 """Ctrl-C, at any time, and how interrupted fits and predictions continue."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal
@@ -15,12 +13,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.cli_data import LONG, command, loaded, long_table, refuse, start, succeed, weights, write
+from helpers.cli_data import UNTIMED, command, loaded, long_table, refuse, start, succeed, weights, write
 from helpers.mutations import damaged_files
 from siggpde.io import read
 
-SETTINGS = [*LONG, "--target", "kind", "--members", "1", "--n-features", "20", "--jobs", "1"]
-PAPER = [*SETTINGS, "--method", "paper", "--max-iter", "100"]
+PAPER = [*UNTIMED, "--method", "paper", "--max-iter", "100"]
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +40,7 @@ def stopped(folder: Path) -> str:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=300)
-    assert process.returncode == 130, stderr
-    assert stdout == ""
+    assert process.returncode == 130 and stdout == "", stderr
     return stderr
 
 
@@ -74,9 +70,9 @@ def test_a_checkpoint_is_continued_by_the_same_fit_only_and_not_thrown_away_unas
     (part.parent / "part.checkpoint" / "member-1.pt").write_bytes(b"nonsense")
     refuse(1, "not a readable checkpoint", "fit", folder / "data.csv", "--output", part, *PAPER, "--resume")
     words = "--resume with that method continues it, --force starts anew"
-    refuse(2, words, "fit", folder / "other.csv", "--output", part, *SETTINGS)
-    refuse(2, "", "fit", folder / "other.csv", "--output", part, *SETTINGS, "--resume")
-    succeed("fit", folder / "other.csv", "--output", part, *SETTINGS, "--time-limit", "0.4", "--force")
+    refuse(2, words, "fit", folder / "other.csv", "--output", part, *UNTIMED)
+    refuse(2, "", "fit", folder / "other.csv", "--output", part, *UNTIMED, "--resume")
+    succeed("fit", folder / "other.csv", "--output", part, *UNTIMED, "--time-limit", "0.4", "--force")
     assert list(part.parent.iterdir()) == [part]
 
 
@@ -85,8 +81,7 @@ def test_resume_without_a_checkpoint_just_starts(folder: Path, tmp_path: Path):
     result = succeed("fit", folder / "data.csv", "--output", model, *PAPER, "--resume")
     assert "to resume from: the fit starts anew" in result.stderr
     assert weights(model) == weights(folder / "whole")
-    settings = [*SETTINGS, "--time-limit", "0.4", "--resume", "--force"]  # of views, which keep none
-    result = succeed("fit", folder / "data.csv", "--output", model, *settings)
+    result = succeed("fit", folder / "data.csv", "--output", model, *UNTIMED, "--resume", "--force")  # views keep none
     assert result.stderr.count("keeps no checkpoint to resume from") == 1
     assert list(tmp_path.iterdir()) == [model]
 
@@ -115,7 +110,7 @@ def contents(folder: Path) -> list[str]:
 @pytest.mark.filterwarnings("ignore::siggpde.committee.novelty.NoveltyWarning")  # other walks are predicted
 @pytest.mark.parametrize("method", ["views", "paper"])
 def test_killed_at_fifty_moments_and_resumed(method: str, folder: Path, tmp_path: Path):
-    settings = [*SETTINGS, "--members", "2"] if method == "views" else PAPER
+    settings = [*UNTIMED, "--members", "2"] if method == "views" else PAPER
     whole = tmp_path / "whole"
     succeed("fit", folder / "data.csv", "--output", whole, *settings)
     began = time.perf_counter()
@@ -151,8 +146,7 @@ def stop_after(line: str, *arguments: Any) -> list[str]:
             if text.startswith(line):
                 process.send_signal(signal.SIGINT)
         stdout = process.stdout.read() if process.stdout is not None else ""
-    assert process.returncode in STOPPED, "".join(said)
-    assert stdout == ""
+    assert process.returncode in STOPPED and stdout == "" and "Traceback" not in "".join(said), "".join(said)
     return [text.rstrip("\n") for text in said]
 
 
@@ -168,15 +162,14 @@ def many_series(path: Path, count: int) -> Path:
 def test_while_a_file_is_read(tmp_path: Path):
     path = tmp_path / "large.ts"
     path.write_text("@classLabel true a b\n@data\n" + ("1,2,3,4,5,6,7,8:a\n" * 1000 + "2,1,2,1,2,1,2,1:b\n") * 400)
-    said = stop_after("reading", "fit", path, "--output", tmp_path / "model", "--verbose")
-    assert said[-1] == "interrupted" and not any("Traceback" in line for line in said)
+    assert stop_after("reading", "fit", path, "--output", tmp_path / "model", "--verbose")[-1] == "interrupted"
     assert [path.name for path in tmp_path.iterdir()] == ["large.ts"]
 
 
 @pytest.mark.parametrize("what", ["predict", "evaluate"])
 def test_while_series_are_predicted(models: Path, tmp_path: Path, what: str):
     said = stop_after("read ", what, models / "kinds", many_series(tmp_path / "new.csv", 20_000))
-    assert said[-1] == "interrupted" and not any("Traceback" in line for line in said)
+    assert said[-1] == "interrupted"
 
 
 def panicking(folder: Path) -> Path:

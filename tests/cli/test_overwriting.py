@@ -1,7 +1,5 @@
 """No command overwrites what it reads, or a file of a model, not even with --force."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
@@ -86,26 +84,10 @@ def test_blocks_are_not_written_over_the_file_that_is_read(place: Path):
     source = folder / "block-000000.parquet"
     long_table(12, seed=1).write_parquet(source)
     before = source.read_bytes()
-    refuse(
-        2,
-        "blocks of out.parquet are written to its folder",
-        "predict",
-        "m",
-        source,
-        "--output",
-        "out.parquet",
-        "--force",
-    )
-    os.link(place / "s.npy", place / "copy.parquet")
-    assert_refused(
-        "is read",
-        predict_stream,
-        place / "m",
-        place / "s.npy",
-        place / "copy.parquet",
-        force=True,
-        error=FileExistsError,
-    )
+    arguments = ("predict", "m", source, "--output", "out.parquet", "--force")
+    refuse(2, "blocks of out.parquet are written to its folder", *arguments)
+    os.link("s.npy", "copy.parquet")
+    assert_refused("is read", predict_stream, "m", "s.npy", "copy.parquet", force=True, error=FileExistsError)
     assert source.read_bytes() == before
 
 

@@ -1,7 +1,5 @@
 """`siggpde predict`: tables, blocks, series that cannot be predicted, decisions by cost."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil
@@ -30,8 +28,7 @@ def test_classes_are_predicted_with_their_probabilities(models: Path):
     expected = model.predict_proba(series_of(long_table(12, seed=1)))
     np.testing.assert_array_equal(table.select("p([red])", "p(blue)").to_numpy(), expected)
     likeliest = np.where(expected[:, 0] >= expected[:, 1], "[red]", "blue").tolist()
-    assert table["prediction"].to_list() == likeliest
-    assert set(likeliest) == {"[red]", "blue"}
+    assert table["prediction"].to_list() == likeliest and set(likeliest) == {"[red]", "blue"}
 
 
 def test_numbers_are_predicted_with_intervals(models: Path):
@@ -52,9 +49,8 @@ def test_files_need_no_labels_and_their_columns_may_come_in_any_order(models: Pa
     assert run("predict", models / "kinds", write(bare, tmp_path / "bare.csv")).stdout == expected
     emptied = table.with_columns(kind=pl.lit(None, dtype=pl.String))
     assert run("predict", models / "kinds", write(emptied, tmp_path / "emptied.csv")).stdout == expected
-    renamed = table.rename({"who": "name"})
-    path = write(renamed, tmp_path / "renamed.csv")
-    assert run("predict", models / "kinds", path, "--series", "name").stdout == expected
+    renamed = write(table.rename({"who": "name"}), tmp_path / "renamed.csv")
+    assert run("predict", models / "kinds", renamed, "--series", "name").stdout == expected
     table.write_parquet(tmp_path / "test.parquet")
     assert run("predict", models / "kinds", tmp_path / "test.parquet").stdout == expected
     shutil.copy(models / "test.csv", tmp_path / "test.data")
@@ -62,8 +58,7 @@ def test_files_need_no_labels_and_their_columns_may_come_in_any_order(models: Pa
 
 
 def test_rows_that_are_series_need_no_target_either(tmp_path: Path):
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=(30, 6)).cumsum(axis=1)
+    x = np.random.default_rng(0).normal(size=(30, 6)).cumsum(axis=1)
     table = pl.DataFrame({f"t{point}": x[:, point] for point in range(6)})
     labels = pl.Series("rises", (x[:, -1] > x[:, 0]).astype(int))
     path = write(table.with_columns(labels, pl.Series("note", ["n"] * 30)), tmp_path / "wide.csv")
@@ -128,9 +123,7 @@ def test_models_that_cannot_be_read(name: str, models: Path, tmp_path: Path):
     damaged = tmp_path / "damaged"
     shutil.copytree(models / "kinds", damaged)
     (file,) = damaged.glob("weights-*")
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(content)
+    file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1]))
     result = run(name, damaged, models / "test.csv")
     assert result.exit_code == 1 and "SHA-256" in result.stderr and result.stderr.count("\n") == 1
     assert run("info", damaged).exit_code == 1
@@ -163,12 +156,11 @@ def test_predictions_on_another_device(models: Path, tmp_path: Path):
             there = succeed(*call, "--device", DEVICE)
         assert copied  # numbers came back from there
         _agree(json.loads(there.stdout), plain)
-    stored = tmp_path / "test.parquet"
+    stored, output = tmp_path / "test.parquet", tmp_path / "out.parquet"
     pl.read_csv(models / "test.csv").write_parquet(stored)
     with pretend_device():
-        succeed("predict", models / "sizes", stored, "--output", tmp_path / "out.parquet", "--device", DEVICE)
-    plain = figures("predict", models / "sizes", models / "test.csv")
-    _agree(pl.read_parquet(tmp_path / "out.parquet").to_dicts(), plain)
+        succeed("predict", models / "sizes", stored, "--output", output, "--device", DEVICE)
+    _agree(pl.read_parquet(output).to_dicts(), figures("predict", models / "sizes", models / "test.csv"))
 
 
 def _agree(got: Any, wanted: Any) -> None:
@@ -290,8 +282,7 @@ def test_scattered_rows_are_read_as_a_whole(folder: Path, tmp_path: Path):
     long_table(12, seed=1).sort("day", maintain_order=True).write_parquet(tmp_path / "scattered.parquet")
     succeed("predict", folder / "kinds", tmp_path / "scattered.parquet", "--output", tmp_path / "out.parquet")
     assert pl.read_parquet(tmp_path / "out.parquet").sort("id").equals(whole(folder, "kinds").sort("id"))
-    (tmp_path / "out.parquet").unlink()
-    arguments = (tmp_path / "scattered.parquet", "--output", tmp_path / "out.parquet", "--resume")
+    arguments = (tmp_path / "scattered.parquet", "--output", tmp_path / "new.parquet", "--resume")
     refuse(2, "do not stand together", "predict", folder / "kinds", *arguments)
 
 
