@@ -14,6 +14,7 @@ from siggpde import average_points, signature_kernel, signature_kernel_diag
 from siggpde.numerics.inputs import average_sides
 
 LOGGER = "siggpde.numerics.inputs"
+DTYPES = st.sampled_from([torch.float64, torch.float32])
 
 
 def bin_means(series: torch.Tensor, bins: int) -> torch.Tensor:
@@ -25,12 +26,7 @@ def bin_means(series: torch.Tensor, bins: int) -> torch.Tensor:
     return torch.stack([series[begin:end].mean(dim=0) for begin, end in itertools.pairwise(edges)])
 
 
-@given(
-    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=5),
-    most=st.integers(1, 20),
-    seed=st.integers(0, 10**6),
-    dtype=st.sampled_from([torch.float64, torch.float32]),
-)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.integers(1, 20), st.integers(0, 10**6), DTYPES)
 @modest
 def test_each_series_is_averaged_as_if_it_were_alone(lengths: list[int], most: int, seed: int, dtype: torch.dtype):
     series = [make("brownian", seed + i, 1, length, 3)[0].to(dtype) for i, length in enumerate(lengths)]

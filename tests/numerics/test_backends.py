@@ -4,8 +4,6 @@ Instruction sets of the native core agree with each other and with the reference
 series are the same in C++ and in Python; CUDA tensors, fake here, take the Triton path or say why they cannot.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import threading
@@ -314,9 +312,8 @@ def scheme_and_bound(lengths: list[float], path_length: float, tol: float, diag:
         if longest > 1:
             value *= longest**6 * (1 if m == 2 else longest if m == 3 else 10 * longest ** (m - 4))
         if diag:
-            value *= min(1.0, path_length**m / math.factorial(m)) * min(
-                1.0, path_length ** (m + 1) / math.factorial(m + 1)
-            )
+            above = path_length ** (m + 1) / math.factorial(m + 1)
+            value *= min(1.0, path_length**m / math.factorial(m)) * min(1.0, above)
         if value <= tol:
             return scheme, value
     return len(degrees) - 1, value

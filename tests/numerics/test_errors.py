@@ -12,13 +12,7 @@ from torch import Tensor
 from helpers.random_paths import make, paths
 from helpers.refusals import assert_refused
 from helpers.strange_calls import KERNELS, OPERATIONS, by_operation
-from siggpde import (
-    extend,
-    signature,
-    signature_kernel,
-    signature_kernel_diag,
-    signature_kernel_diag_scales,
-)
+from siggpde import extend, signature, signature_kernel, signature_kernel_diag, signature_kernel_diag_scales
 from siggpde.numerics.words import words_up_to
 
 VARIATION: dict[str, Callable[..., Any]] = {
@@ -55,8 +49,7 @@ def test_numbers_after_the_end_may_be_anything():
     for operation in INPUTS.values():
         result = operation(x, lengths=[6, 6, 4, 6])
         assert (result[0] if isinstance(result, tuple) else result).isfinite().all()
-        with pytest.raises(ValueError, match="series 2, at time index 4, channel 0"):
-            operation(x, lengths=[6, 6, 5, 6])
+        assert_refused("series 2, at time index 4, channel 0", operation, x, lengths=[6, 6, 5, 6])
 
 
 @pytest.mark.parametrize("gradient", ["adjoint", "variation"])
@@ -109,8 +102,7 @@ def test_numbers_that_are_not_finite_are_located_in_y_and_without_pairs(gradient
 def test_series_of_a_wrong_kind_are_named(operation: Callable[..., Any], x: Any, message: str):
     if isinstance(x, np.ndarray) and x.dtype == np.longdouble == np.float64:
         pytest.skip("long double is double here")
-    with pytest.raises(ValueError, match=message):
-        operation(x)
+    assert_refused(message, operation, x)
 
 
 @by_operation(KERNELS | VARIATION)
@@ -128,9 +120,8 @@ def test_wrong_settings(operation: Callable[..., Any], settings: dict[str, Any],
     for valid in ({"solver": "fd", "refine": 1}, {"solver": "series", "refine": 0}):  # what equals them is no better
         operation(good()[:1, :1], **valid)
     wrong = repr(settings[list(settings)[-1]])
-    assert_refused(
-        message + (rf", got {re.escape(wrong)}" if "must be" in message else ""), operation, good(), **settings
-    )
+    received = rf", got {re.escape(wrong)}" if "must be" in message else ""
+    assert_refused(message + received, operation, good(), **settings)
 
 
 @by_operation(INPUTS)
@@ -165,14 +156,12 @@ def test_wrong_scales(theta: Any):
     assert_refused(message, signature_kernel_diag_scales, good(), theta)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "big", "fix"), [(torch.float32, 1e12, "or use float64"), (torch.float64, 1e200, "rescale")]
-)
-def test_overflow_names_the_series(dtype, big, fix):
-    x = paths(20, 9, 2, dtype)
-    x[11] *= big
-    message = f"the signature of series 11 is too large for {dtype}; .*{fix}"
-    assert_refused(message, signature, x, 6, error=OverflowError)
+def test_overflow_names_the_series():
+    for dtype, big, fix in ((torch.float32, 1e12, "or use float64"), (torch.float64, 1e200, "rescale")):
+        x = paths(20, 9, 2, dtype)
+        x[11] *= big
+        message = f"the signature of series 11 is too large for {dtype}; .*{fix}"
+        assert_refused(message, signature, x, 6, error=OverflowError)
     beyond = torch.tensor([[[-1e308], [1e308]]], dtype=torch.float64)  # whose difference is infinite
     assert_refused("series 0", signature, beyond, 1, error=OverflowError)
 
@@ -183,17 +172,14 @@ three = paths(3, 4, 2)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: signature_kernel(three, gradient="tape"),
-            "gradient must be 'adjoint', 'variation' or 'augmented', got",
-        ),  # pyright: ignore
+        (lambda: signature_kernel(three, gradient="tape"), "must be 'adjoint', 'variation' or 'augmented'"),  # pyright: ignore
         (lambda: signature_kernel_diag(three, gradient="tape"), "gradient must be 'adjoint', .* got 'tape'"),  # pyright: ignore
         (lambda: signature_kernel_diag([three[0]], lengths=[3]), "x is a list of series, which have their own lengths"),
         (lambda: signature([three[0]], 2, lengths=[3]), "x is a list of series, .* leave `lengths`"),
         (lambda: signature_kernel(three, three[:, :, :1]), "x has 2 channels and y has 1; they need the same"),
         (
             lambda: signature_kernel(three, three.float()),
-            r"x is torch.float64 on cpu and y is torch.float32 on cpu; conv",
+            "x is torch.float64 on cpu and y is torch.float32 on cpu; conv",
         ),
         (lambda: signature_kernel(three, y_lengths=[4, 4, 4]), "y_lengths is given, but y is not"),
         (lambda: signature_kernel(three, three, y_lengths=[9, 4, 4]), r"lengths\[0\] is 9, but series of y have"),

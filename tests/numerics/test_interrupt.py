@@ -1,7 +1,5 @@
 """Ctrl-C during a call of the core, bounded work for wild series, and tensors that other threads change."""
 
-from __future__ import annotations
-
 import _thread
 import threading
 import warnings
@@ -16,11 +14,7 @@ import siggpde
 from helpers.refusals import assert_refused
 from siggpde.numerics.core import core
 from siggpde.numerics.inputs import as_batch
-from siggpde.numerics.signature_kernel import (
-    signature_kernel,
-    signature_kernel_diag,
-    signature_kernel_diag_gradient,
-)
+from siggpde.numerics.signature_kernel import signature_kernel, signature_kernel_diag, signature_kernel_diag_gradient
 
 pytestmark = pytest.mark.skipif(core is None, reason="of the native core")
 
@@ -77,9 +71,8 @@ def test_series_that_lose_their_digits_in_float32_are_solved_in_float64():
     torch.testing.assert_close(got.double(), wanted, rtol=2e-2, atol=0)
     hard = (got.double() / wanted - 1).abs() < 1e-6  # those in float64, at least
     assert hard.any() and torch.equal(signature_kernel_diag(single)[hard], got[hard])
-    torch.testing.assert_close(
-        of_points[hard].double(), slope[hard], rtol=1e-2, atol=1e-2 * float(slope[hard].abs().max())
-    )
+    size = float(slope[hard].abs().max())
+    torch.testing.assert_close(of_points[hard].double(), slope[hard], rtol=1e-2, atol=1e-2 * size)
 
 
 def test_tensors_that_another_thread_changes_are_copied():
@@ -93,8 +86,7 @@ def test_tensors_that_another_thread_changes_are_copied():
         copied, lengths = as_batch(given, counts)
         assert copied.data_ptr() != given.data_ptr() and lengths is not None
         counts.fill_(10**9)
-        with pytest.raises(RuntimeError, match="resizable"):
-            given.untyped_storage().resize_(0)
+        assert_refused("resizable", given.untyped_storage().resize_, 0, error=RuntimeError)
         given.fill_(np.nan)
         assert torch.equal(signature_kernel_diag(copied, lengths=lengths), wanted)
     finally:

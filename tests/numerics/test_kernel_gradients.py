@@ -4,8 +4,6 @@ Routes are the adjoint, blocks of rows of long paths that are computed again, an
 parts. Forward-mode derivatives and the transforms of torch.func are refused where they would be dropped.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -19,15 +17,7 @@ from torch.autograd import forward_ad
 import siggpde
 from helpers.random_paths import batches, few, make, numbers_from
 from helpers.refusals import assert_refused
-from siggpde import (
-    extend,
-    signature,
-    signature_kernel,
-    signature_kernel_diag,
-    signature_kernel_diag_gradient,
-    signature_kernel_diag_scales,
-    words,
-)
+from siggpde import extend, signature, signature_kernel, signature_kernel_diag, words
 from siggpde.numerics import gradients, reference
 from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.goursat import LEGENDRE, boundary, solve_goursat
@@ -42,6 +32,7 @@ from siggpde.numerics.gradients import (
     time_reversed_solution,
     variation_gradients,
 )
+from siggpde.numerics.signature_kernel import signature_kernel_diag_gradient, signature_kernel_diag_scales
 from siggpde.numerics.static_kernels import KernelSettings
 
 SOLVERS: list[dict[str, Any]] = [{"solver": "series", "tol": 1e-11}, {"solver": "fd"}, {"solver": "fd", "refine": 2}]
@@ -220,10 +211,8 @@ def diagonal(log: bool) -> Callable[[Tensor, Tensor], Tensor]:
 )
 @pytest.mark.parametrize("length", LONG)
 def test_gradients_of_long_paths_are_slopes(length: int, values: Callable[[Tensor, Tensor], Tensor]):
-    x, y = (
-        make("brownian", 0, 2, length, 2, 2.0).requires_grad_(),
-        make("brownian", 2, 1, length - 37, 2, 2.0).requires_grad_(),
-    )
+    sizes = (0, 2, length), (2, 1, length - 37)  # seed, series, points
+    x, y = (make("brownian", *size, 2, 2.0).requires_grad_() for size in sizes)
     there, back = make("brownian", 3, 2, length, 2, 2.0), make("brownian", 4, 1, length - 37, 2, 2.0)
     of_x, of_y = torch.autograd.grad(values(x, y).sum(), (x, y), allow_unused=True)
     slope = (of_x * there).sum() + (0 if of_y is None else (of_y * back).sum())
@@ -310,15 +299,14 @@ def test_huge_numbers_are_refused_before_the_work(rule: Any, dtype: torch.dtype)
         x[1] *= size / x[1].diff(dim=0).norm(dim=1).max()
         x.requires_grad_()
         for gradient_rule in ("adjoint", rule):
-            with pytest.raises(OverflowError, match=rf"of series 1 of x is too large for {dtype}"):
-                signature_kernel_diag(x, gradient=gradient_rule)
-            with pytest.raises(OverflowError, match=rf"of series 1 of [xy] is too large for {dtype}"):
-                signature_kernel(x[:1].detach(), x, gradient=gradient_rule)
+            settings, said = {"gradient": gradient_rule, "error": OverflowError}, f"is too large for {dtype}"
+            assert_refused(f"of series 1 of x {said}", signature_kernel_diag, x, **settings)
+            assert_refused(f"of series 1 of [xy] {said}", signature_kernel, x[:1].detach(), x, **settings)
     large = make("brownian", 0, 1, 60, 2, 8).to(dtype)
     assert large.diff(dim=1).norm(dim=2).max() < 87
     many = large[:, torch.arange(1200) % 60].requires_grad_()
-    with pytest.raises(ValueError, match=rf"gradient='{rule}' would solve a grid of .* take gradient='adjoint', or"):
-        signature_kernel_diag(many, gradient=rule)
+    message = f"gradient='{rule}' would solve a grid of .* take gradient='adjoint', or"
+    assert_refused(message, signature_kernel_diag, many, gradient=rule)
 
 
 @pytest.mark.parametrize("rule", ["variation", "augmented"])
@@ -370,9 +358,8 @@ def test_tangents_and_transforms_are_refused(operation: Callable[[Tensor], Any])
     with forward_ad.dual_level():
         operation(x)  # a tensor without a tangent is as good as ever
         for leaf in (x, x.clone().requires_grad_()):
-            assert_refused(
-                REFUSED, operation, forward_ad.make_dual(leaf, torch.ones_like(x)), error=NotImplementedError
-            )
+            dual = forward_ad.make_dual(leaf, torch.ones_like(x))
+            assert_refused(REFUSED, operation, dual, error=NotImplementedError)
     for transform in (
         lambda: torch.func.jvp(operation, (x,), (torch.ones_like(x),)),
         lambda: torch.func.grad(lambda x: operation(x).sum())(x),

@@ -1,7 +1,5 @@
 """Signature kernels of paths that a static kernel lifts: values, gradients, and the ends of the range of numbers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -14,30 +12,24 @@ from torch import Tensor
 from helpers.lifted_paths import LIFTS, as_reference, lifts, paths, seeds
 from helpers.random_paths import generator, modest
 from helpers.refusals import assert_refused
-from siggpde import (
-    signature_kernel,
-    signature_kernel_diag,
-    signature_kernel_diag_gradient,
-    signature_kernel_diag_scales,
-)
+from siggpde import signature_kernel, signature_kernel_diag
 from siggpde.numerics import reference
 from siggpde.numerics.autograd import Pairs
+from siggpde.numerics.signature_kernel import signature_kernel_diag_gradient, signature_kernel_diag_scales
 from siggpde.numerics.static_kernels import KernelSettings, check_static
 
 
 def kappa(name: str, x: Tensor, y: Tensor, bandwidth: float, amplitude: float, alpha: float = 1.0) -> Tensor:
     """The static kernel of points x (n, d) and y (m, d) as the manual has it, (n, m)."""
     r = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist") / bandwidth
-    return (
-        amplitude**2
-        * {
-            "rbf": lambda: torch.exp(-(r**2) / 2),
-            "matern12": lambda: torch.exp(-r),
-            "matern32": lambda: (1 + math.sqrt(3) * r) * torch.exp(-math.sqrt(3) * r),
-            "matern52": lambda: (1 + math.sqrt(5) * r + 5 * r**2 / 3) * torch.exp(-math.sqrt(5) * r),
-            "rational_quadratic": lambda: (1 + r**2 / (2 * alpha)) ** -alpha,
-        }[name]()
-    )
+    correlations = {
+        "rbf": torch.exp(-(r**2) / 2),
+        "matern12": torch.exp(-r),
+        "matern32": (1 + math.sqrt(3) * r) * torch.exp(-math.sqrt(3) * r),
+        "matern52": (1 + math.sqrt(5) * r + 5 * r**2 / 3) * torch.exp(-math.sqrt(5) * r),
+        "rational_quadratic": (1 + r**2 / (2 * alpha)) ** -alpha,
+    }
+    return amplitude**2 * correlations[name]
 
 
 @pytest.mark.parametrize("name", LIFTS)
@@ -200,9 +192,8 @@ def test_gradcheck_in_points_bandwidth_and_amplitude(name: str, amplitude: float
 def test_gradients_are_those_of_the_reference(seed: int, settings: dict[str, Any], length: int, channels: int):
     x = (paths(seed, 3, length, channels).cumsum(1) * 0.3).requires_grad_()
     lengths = torch.tensor([length, max(1, length // 2), 1])
-    parameters = [
-        torch.tensor(settings[k], dtype=torch.float64, requires_grad=True) for k in ("bandwidth", "amplitude")
-    ]
+    given = [torch.tensor(settings[k], dtype=torch.float64) for k in ("bandwidth", "amplitude")]
+    parameters = [value.requires_grad_() for value in given]
     settings = {**settings, "bandwidth": parameters[0], "amplitude": parameters[1]}
     got = torch.autograd.grad(signature_kernel_diag(x, lengths=lengths, tol=1e-13, **settings).sum(), [x, *parameters])
     k = reference.diagonal(x, lengths, KernelSettings(as_reference(settings), -1, 1e-13), False, True)
@@ -215,10 +206,9 @@ def test_gradients_of_long_paths_whose_states_are_computed_again():
     x = (paths(8, 2, 700, 2).cumsum(1) * 0.02).requires_grad_()
     y, direction, step = paths(9, 2, 500, 2).cumsum(1) * 0.02, paths(10, 2, 700, 2), 1e-5
     for function, others in ((signature_kernel, (y,)), (signature_kernel_diag, ())):
-        value, high, low = (
-            function(x + move * direction, *others, static="rbf", bandwidth=0.5, tol=1e-12).sum()
-            for move in (0, step, -step)
-        )
+        lift: Any = {"static": "rbf", "bandwidth": 0.5, "tol": 1e-12}
+        places = (x + move * direction for move in (0, step, -step))
+        value, high, low = (function(place, *others, **lift).sum() for place in places)
         slope = float((torch.autograd.grad(value, x)[0] * direction).sum())
         assert slope == pytest.approx(float((high - low).detach()) / (2 * step), rel=1e-6)
 

@@ -4,8 +4,6 @@ To see a call that failed again: `outcome(strange_call(seed))`, with the seed th
 and flags of every kind are taken for what they are, or refused by name, whatever was called before.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any
@@ -28,11 +26,7 @@ from helpers.strange_calls import (
     raised_on_purpose,
     strange_call,
 )
-from siggpde import (
-    signature,
-    signature_kernel,
-    signature_kernel_diag,
-)
+from siggpde import signature, signature_kernel, signature_kernel_diag
 from siggpde.numerics import reference
 from siggpde.numerics.core import core
 from siggpde.numerics.inputs import as_batch

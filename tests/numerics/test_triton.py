@@ -4,8 +4,6 @@ The interpreter is chosen at import, so that its cases, in triton_*_cases.py, ru
 part also runs tests of the native core unchanged, with Triton in its place.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -28,14 +26,9 @@ def python(*arguments: object, **environment: str) -> str:
     """What a new process prints; it has to end well."""
     path = os.pathsep.join([str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    done = subprocess.run(
-        [sys.executable, *["-S"] * sys.flags.no_site, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=HERE.parents[1],
-        env=kept | {"PYTHONPATH": path} | environment,
-    )
+    command = [sys.executable, *["-S"] * sys.flags.no_site, *map(str, arguments)]
+    there: Any = {"cwd": HERE.parents[1], "env": kept | {"PYTHONPATH": path} | environment}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **there)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

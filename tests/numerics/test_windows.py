@@ -1,7 +1,5 @@
 """Pooled window signatures and thresholds near quantiles, against plain loops and identities."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import partial
 
@@ -29,6 +27,7 @@ from siggpde.numerics.windows import (
 )
 
 needs_core = pytest.mark.skipif(core is None, reason="the native core is not there")
+distances, dtypes = st.sampled_from([0.0, 1e-3, 0.1, 10.0]), st.sampled_from([torch.float64, torch.float32])
 GROUPS = {  # those with compiled numbers of letters first
     1: (((0,),), 4),
     2: (((0, 1),), 3),
@@ -191,10 +190,10 @@ def test_results_go_where_they_are_wanted():
     pool_windows(x, view, **numbers, out=out)
     assert torch.equal(first, expected.whole.flatten(1)) and torch.equal(second, expected.thirds.flatten(1))
     assert (rest == 7).all()
-    with pytest.raises(ValueError, match=r"out\.thirds must have shape \(20, 3, 3, 36\)"):
-        pool_windows(x, view, **numbers, out=PooledWindows(out.whole, out.thirds[:, :2]))
-    with pytest.raises(ValueError, match=r"the rows of out\.whole must be contiguous"):
-        pool_windows(x, view, **numbers, out=PooledWindows(torch.empty(20, 36, 7).double().mT, out.thirds))
+    message, wrong = r"out\.thirds must have shape \(20, 3, 3, 36\)", PooledWindows(out.whole, out.thirds[:, :2])
+    assert_refused(message, pool_windows, x, view, **numbers, out=wrong)
+    turned = PooledWindows(torch.empty(20, 36, 7).double().mT, out.thirds)
+    assert_refused(r"the rows of out\.whole must be contiguous", pool_windows, x, view, **numbers, out=turned)
 
 
 def test_shapes_of_series_that_say_nothing():
@@ -267,13 +266,7 @@ def plain_thresholds(column: list[float], count: int, distinct: float, clearance
 
 
 @modest
-@given(
-    st.integers(1, 300),
-    st.integers(1, 30),
-    st.integers(0, 7),
-    st.sampled_from([0.0, 1e-3, 0.1, 10.0]),
-    st.sampled_from([torch.float64, torch.float32]),
-)
+@given(st.integers(1, 300), st.integers(1, 30), st.integers(0, 7), distances, dtypes)
 def test_a_search_through_all_gaps_says_the_same(m, columns, count, distinct, dtype):
     values = torch.randn(m, columns, generator=torch.Generator().manual_seed(m)).double()
     values[:, ::3] = values[:, ::3].round()  # ties

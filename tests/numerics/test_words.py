@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.refusals import assert_refused
 from siggpde.numerics import words as words_module
 from siggpde.numerics.words import count_up_to, letter_counts, parents, prefix_closure, word_names, words, words_up_to
 
@@ -16,7 +17,7 @@ some_words = st.lists(st.lists(st.integers(0, 3), max_size=5).map(tuple), max_si
 def test_words_come_by_length_then_alphabet():
     assert words(2, 8) == [(), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1), (0, 0, 0)]
     assert words(1, 4) == [(), (0,), (0, 0), (0, 0, 0)]
-    assert words(3, 1) == [()]
+    assert words(3, 1) == [()] and words(10**30, 3) == [(), (0,), (1,)]
     names = word_names([(0, 1, 0), (), (1,)], ["moisture", "humidity"])
     assert names == ["moisture–humidity–moisture", "1", "humidity"]
 
@@ -72,15 +73,9 @@ LONG = (0,) * 20_000
         (lambda: prefix_closure(3), "words is a list of words"),
         (lambda: words(True, 3), "channels must be an integer, got True"),
         # Sets out of all proportion are refused before they are made.
-        (
-            lambda: words(1, 10**9),
-            "the first 1000000000 words over 1 channels go beyond the 1000 letters that a word may",
-        ),
+        (lambda: words(1, 10**9), "the first 1000000000 words over 1 channels go beyond the 1000 letters"),
         (lambda: words(1, 1002), "ask for at most 1001"),
-        (
-            lambda: words(2, 10**8),
-            "the first 100000000 words over 2 channels have 2465782[0-9]{3} letters in all, of which",
-        ),
+        (lambda: words(2, 10**8), "the first 100000000 words over 2 channels have 2465782[0-9]{3} letters in all"),
         (lambda: words(2, 10**5000), r"the first more than 10\^49.. words over 2 channels"),
         (lambda: words_up_to(1, 10**9), "depth 1000000000 is beyond the 1000 letters that a word may have; lower it"),
         (lambda: words_up_to(3, 1000), r"depth 1000 with 3 channels has more than 10\^477 words of more than 10\^480"),
@@ -90,15 +85,11 @@ LONG = (0,) * 20_000
         (lambda: parents([LONG]), "word 0 has 20000 letters"),
         (lambda: letter_counts([LONG], 1), "word 0 has 20000 letters"),
         (lambda: word_names([LONG], ["a"]), "word 0 has 20000 letters"),
-        (
-            lambda: prefix_closure([(letter,) + (0,) * 999 for letter in range(600)]),
-            "the prefixes of these 600 words have 300300000 letters in all, of which 268435456 are allowed; ask for",
-        ),
+        (lambda: prefix_closure([(a,) + (0,) * 999 for a in range(600)]), "these 600 words have 300300000 .*; ask for"),
     ],
 )
 def test_mistakes_are_explained(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+    assert_refused(message, call)
 
 
 @given(some_words, st.integers(1, 60))
@@ -110,8 +101,7 @@ def test_what_is_refused_is_counted_exactly(listed, limit):
         if letters <= limit:
             assert sum(map(len, prefix_closure(listed))) == letters
         else:
-            with pytest.raises(ValueError, match=f"have {letters} letters in all, of which {limit} are allowed"):
-                prefix_closure(listed)
+            assert_refused(f"have {letters} letters in all, of which {limit} are allowed", prefix_closure, listed)
 
 
 @given(st.integers(1, 3), st.integers(0, 4), st.integers(1, 200), st.integers(0, 100))
@@ -125,8 +115,7 @@ def test_depths_and_counts_are_refused_by_their_letters(channels, depth, count, 
             if letters <= limit:
                 assert call() == listed
             else:
-                with pytest.raises(ValueError, match=f" {letters} letters in all, of which {limit} are allowed"):
-                    call()
+                assert_refused(f" {letters} letters in all, of which {limit} are allowed", call)
 
 
 def test_the_longest_words_that_are_allowed():

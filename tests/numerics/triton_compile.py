@@ -5,8 +5,6 @@ Prints JSON: for each kernel and dtype the size of its cubin, what was fused, an
 
 # pyright: reportMissingImports=false
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any
@@ -29,9 +27,8 @@ def variants(scheme: int, depth: int) -> list[tuple[Any, dict[str, Any]]]:
 
 def every_variant(scheme: int, depth: int) -> list[tuple[Any, dict[str, Any]]]:
     tile = dict(zip(("SERIES", "ROWS"), launch.tile(1000), strict=True))
-    kinds: list[dict[str, Any]] = [
-        {"SYMMETRIC": symmetric, "LOG": log} for symmetric in (True, False) for log in (True, False)
-    ]
+    both = (True, False)
+    kinds: list[dict[str, Any]] = [{"SYMMETRIC": symmetric, "LOG": log} for symmetric in both for log in both]
     blocks = {"OWN": 16, "OTHER": 32}
     lanes = {"DEPTH": depth, "WORDS": launch.LANES // 16, "SERIES": 16}
     return [

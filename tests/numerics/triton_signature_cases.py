@@ -1,7 +1,5 @@
 """The kernels of the signature against the reference, in Triton's interpreter: run by test_triton_interpreted."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings
