@@ -206,7 +206,7 @@ def _cost(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
     train, y, _, _ = _loaded(cell["data"])
     fit_committee = fitting.fit_view_committee
     seconds: dict[str, list[float]] = {"with": [], "without": []}
-    import siggpde.estimators.views_method as method  # noqa: PLC0415
+    import siggpde.estimators.training as method  # noqa: PLC0415
 
     def without_facts(batch: Any, *arguments: Any) -> Any:
         return fit_committee(replace(batch, facts=None), *arguments)

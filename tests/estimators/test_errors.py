@@ -9,7 +9,7 @@ import pytest
 
 from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, estimator, outputs, random_walks, regressor, rising
-from siggpde.estimators import views_method
+from siggpde.estimators import training
 
 KINDS = ("classifier", "regressor")
 X, Y = rising(16)
@@ -203,7 +203,7 @@ def test_a_failed_fit_changes_nothing(kind: str, what: str, monkeypatch: pytest.
     elif what == "settings":
         fitted.set_params(n_features=0)
     else:
-        place = (views_method, "fit_by_views") if what == "the middle" else (type(fitted), "_set_fitted")
+        place = (training, "fit_by_views") if what == "the middle" else (type(fitted), "_set_fitted")
         monkeypatch.setattr(*place, fail)
     with pytest.raises((ValueError, KeyboardInterrupt), match=match):
         fitted.fit(other, labels)

@@ -136,7 +136,7 @@ def test_landmarks_of_many_series_have_facts(monkeypatch: pytest.MonkeyPatch):
         def __init__(self, **given: Any) -> None:
             super().__init__(**given, max_landmarks=40)
 
-    monkeypatch.setattr("siggpde.estimators.views_method.ViewSettings", Few)
+    monkeypatch.setattr("siggpde.estimators.training.ViewSettings", Few)
     made = fitted()
     assert len(made.committee_.landmarks) == 40
     assert (made.predict(X[TEST], facts=some(TEST)) == (AGE > 55)[TEST]).mean() > 0.8

@@ -70,9 +70,8 @@ class SeriesClassifier(SeriesEstimator):
         keep_series: bool = True,
         related: str = "group",
     ) -> None:
-        settings = dict(locals())  # those of the base, all but:
-        for name in ("self", "class_weight", "__class__"):
-            del settings[name]
+        settings = dict(locals())
+        del settings["self"], settings["class_weight"], settings["__class__"]
         super().__init__(**settings)
         self.class_weight = class_weight
 

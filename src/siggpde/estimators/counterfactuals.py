@@ -50,7 +50,15 @@ def find_counterfactual(
         goal = class_goal(target, estimator.classes_, before)
     else:
         goal = number_goal(target, float(before), estimator.target_shift_, estimator.target_scale_)
-    canvas = _canvas(estimator, raw, one, _donors(estimator, donors, goal))
+    time = preparation.time_channel
+    rows = [row for row in range(len(raw)) if time is None or row != time % len(raw)]
+    finite = np.flatnonzero(np.isfinite(raw).any(axis=0))
+    seen = one.values[0, : int(one.counts()[0]), : len(rows)].cpu().numpy()
+    times = None if one.times is None else one.times[0, : len(seen)].cpu().numpy()
+    given = _donors(estimator, donors, goal)
+    cut = [Donor(donor.values[:, : len(rows)], donor.times) for donor in given]  # without the mask
+    spread = terms_of(estimator.committee_).spread[: len(rows)].cpu().numpy()
+    canvas = Canvas(raw, rows, seen, times, cut, spread, int(finite[-1]) + 1)
     canvas.sort_donors()
     usual = judge.p_values(raw[None])
     enough = plausible if usual is None else min(plausible, float(np.nextafter(usual[0], 0)))
@@ -136,18 +144,6 @@ def _donors(estimator: Any, given: Any, goal: Goal) -> list[Donor]:
     if not fitting:
         raise ValueError("no training series is like the target; give series that are, counterfactual(.., donors=X)")
     return fitting
-
-
-def _canvas(estimator: Any, raw: np.ndarray, one: SeriesBatch, donors: list[Donor]) -> Canvas:
-    preparation = estimator.preparation_
-    time = preparation.time_channel
-    rows = [row for row in range(len(raw)) if time is None or row != time % len(raw)]
-    finite = np.flatnonzero(np.isfinite(raw).any(axis=0))
-    seen = one.values[0, : int(one.counts()[0]), : len(rows)].cpu().numpy()
-    times = None if one.times is None else one.times[0, : len(seen)].cpu().numpy()
-    cut = [Donor(donor.values[:, : len(rows)], donor.times) for donor in donors]  # without the mask
-    spread = terms_of(estimator.committee_).spread[: len(rows)].cpu().numpy()
-    return Canvas(raw, rows, seen, times, cut, spread, int(finite[-1]) + 1)
 
 
 def _result(

@@ -49,8 +49,7 @@ def _columns_of(table: Any, n: int, known: Sequence[Fact] = ()) -> Columns:
 
 
 def learned_facts(table: Any, n: int, ranks: Ranks) -> tuple[tuple[Fact, ...], Tensor]:
-    """Returns what the columns of all ranks are, numbers where all values are, else categories with their levels; and
-    the facts (n, facts) of the series of this rank."""
+    """Returns what the columns of all ranks are, numbers or categories, and the facts (n, facts) of this rank."""
     with ranks.together():
         columns = _columns_of(table, n)
     ranks.check_same("names of facts", list(columns))
@@ -114,10 +113,9 @@ def _places(fact: Fact, column: list[Any]) -> list[float]:
 def _values(column: Any) -> list[Any]:
     """Returns the values of a column: floats for numbers and truth, None for gaps, else as they are."""
     values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
-    return [_value(value) for value in values]
-
-
-def _value(value: Any) -> Any:
-    if type(value).__name__ in _NO_VALUES or (isinstance(value, float) and math.isnan(value)):
-        return None
-    return float(value) if isinstance(value, bool | int | float | np.number | np.bool_) else value
+    for row, value in enumerate(values):
+        if type(value).__name__ in _NO_VALUES or (isinstance(value, float) and math.isnan(value)):
+            values[row] = None
+        elif isinstance(value, bool | int | float | np.number | np.bool_):
+            values[row] = float(value)
+    return values

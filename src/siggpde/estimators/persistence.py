@@ -116,7 +116,18 @@ def _restored(
         key: tuple(v) if isinstance(v, list) else v for key, v in manifest["facts"].items() if key in STORED_ATTRIBUTES
     }
     attributes["facts_"] = facts_of(attributes.get("facts_", ()))
-    attributes["committee_"] = committee = _committee(state, others, transformers)
+    if "committee" in state:
+        try:
+            check_transformers(state["committee"]["blocks"], transformers)
+        except ValueError as error:
+            raise ModelFileError(str(error)) from error
+        committee: Committee = ViewCommittee.from_state(state["committee"], transformers)
+    else:
+        from siggpde.estimators.paper_method import PaperModel  # noqa: PLC0415 - most models are of views
+
+        of_member = {name.removeprefix("member0."): part for name, part in others.items() if name != "weights"}
+        committee = PaperModel.from_state(state, of_member)
+    attributes["committee_"] = committee
     attributes["preparation_"] = Preparation.from_state(manifest["preparation"])
     if "classes" in manifest:
         classes = np.array(manifest["classes"]["values"], dtype=np.dtype(manifest["classes"]["dtype"]))
@@ -129,22 +140,6 @@ def _restored(
         raise ModelFileError("the model is a regressor, but its committee is one of classes")
     estimator._set_fitted(attributes)
     return estimator
-
-
-def _committee(
-    state: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], transformers: Mapping[str, Any]
-) -> Committee:
-    if "committee" not in state:
-        from siggpde.estimators.paper_method import PaperModel  # noqa: PLC0415 - most models are of views
-
-        return PaperModel.from_state(
-            state, {name.removeprefix("member0."): part for name, part in tensors.items() if name != "weights"}
-        )
-    try:
-        check_transformers(state["committee"]["blocks"], transformers)
-    except ValueError as error:
-        raise ModelFileError(str(error)) from error
-    return ViewCommittee.from_state(state["committee"], transformers)
 
 
 def _to_plain(value: Any) -> Any:

@@ -224,7 +224,6 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
         raise ValueError(f"related must be one of {', '.join(map(repr, RELATED))}, got {estimator.related!r}")
     training: dict[str, Any] = {}
     if method == "paper":
-        _check_paper_settings(likelihood, members)
         training = _paper_training(estimator)
     elif not LikelihoodName(likelihood).closed_form:
         raise ValueError(
@@ -260,7 +259,18 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
 
 
 def _paper_training(estimator: Any) -> dict[str, Any]:
-    """The checked settings of `PAPER_DEFAULTS`."""
+    """The checked settings of `PAPER_DEFAULTS`, after those that method="paper" does not have are refused."""
+    members = estimator.members
+    if isinstance(members, bool) or members not in ("auto", 1):
+        raise ValueError(
+            f"method='paper' trains one model, got members={members!r}; leave members at 'auto', or average several "
+            "models with method='views'"
+        )
+    if estimator.likelihood == "least_squares":
+        raise ValueError(
+            "likelihood='least_squares' is a closed form, for method='views'; method='paper' takes 'auto', 'robustmax' "
+            "or 'softmax', or for two classes 'bernoulli'"
+        )
     given: dict[str, Any] = {}
     for name, default in PAPER_DEFAULTS.items():
         value = getattr(estimator, name)
@@ -337,25 +347,8 @@ def preparation_of(estimator: Any, X: Any) -> Preparation:
     )
 
 
-def _check_paper_settings(likelihood: str, members: Any) -> None:
-    """Refuses settings that the paper's method does not have."""
-    if isinstance(members, bool) or members not in ("auto", 1):
-        raise ValueError(
-            f"method='paper' trains one model, got members={members!r}; leave members at 'auto', or average several "
-            "models with method='views'"
-        )
-    if likelihood == "least_squares":
-        raise ValueError(
-            "likelihood='least_squares' is a closed form, for method='views'; method='paper' takes 'auto', 'robustmax' "
-            "or 'softmax', or for two classes 'bernoulli'"
-        )
-
-
 def chosen_views(views: Any, keep_series: bool = True) -> tuple[tuple[str, ...], tuple[View, ...]]:
-    """The setting `views` checked: kinds of our own views, and those of transformers.
-
-    "auto" leaves out the kinds that need the training series where these are not kept, and they may not be named.
-    """
+    """The setting `views` checked: kinds of our own views, but those that need series that are not kept, and others."""
     listed = [views] if isinstance(views, str) else views
     if not isinstance(listed, Sequence) or not listed:
         raise ValueError(f"views must be 'auto' or a list of some of {', '.join(KINDS)}, got {views!r}")
@@ -371,18 +364,15 @@ def chosen_views(views: Any, keep_series: bool = True) -> tuple[tuple[str, ...],
         if isinstance(view, str) and view in ("auto", *KINDS):
             kinds += available if view == "auto" else [view]
         elif isinstance(view, tuple) and len(view) == 2 and isinstance(view[0], str):
-            transformers[view[0]] = _transformer_view(*view, transformers)
+            name, transformer = view
+            if name in ("auto", *KINDS) or not name or name in transformers:
+                raise ValueError(f"a view of your own needs a name of its own, got {name!r}")
+            for wanted in ("fit", "transform"):
+                if not callable(getattr(transformer, wanted, None)):
+                    raise ValueError(f"the transformer of the view {name!r} has no method {wanted}: {transformer!r}")
+            transformers[name] = TransformerView(name, transformer)
         else:
             raise ValueError(
                 f"views has {view!r}; it takes 'auto', {', '.join(map(repr, KINDS))} and pairs (name, transformer)"
             )
     return tuple(dict.fromkeys(kinds)), tuple(transformers.values())
-
-
-def _transformer_view(name: str, transformer: Any, before: Mapping[str, View]) -> TransformerView:
-    if name in ("auto", *KINDS) or not name or name in before:
-        raise ValueError(f"a view of your own needs a name of its own, got {name!r}")
-    for method in ("fit", "transform"):
-        if not callable(getattr(transformer, method, None)):
-            raise ValueError(f"the transformer of the view {name!r} has no method {method}: {transformer!r}")
-    return TransformerView(name, transformer)

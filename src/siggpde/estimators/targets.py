@@ -38,10 +38,7 @@ def check_labels(y: Any) -> np.ndarray:
 
 
 def class_indices(labels: np.ndarray, classes: np.ndarray, name: str = "y") -> Tensor:
-    """The index (n,) of every label among the classes, int64; a ValueError names labels that are not among them.
-
-    Labels of another type that are written like the classes, such as "1" and 1, are these classes.
-    """
+    """The index (n,) of every label, of any type (`as_classes`), among the classes; a ValueError names other labels."""
     labels = as_classes(labels, classes)
     index = {label: number for number, label in enumerate(classes.tolist())}
     unknown = sorted({str(label) for label in labels.tolist() if label not in index})
@@ -130,10 +127,8 @@ def _check_finite(values: np.ndarray) -> None:
 
 
 def as_classes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Labels (n,) in the type of the classes where they are written like one of them, and others as they are.
-
-    Nothing is converted if two classes would be the same, such as "1" and "1.0".
-    """
+    """Labels (n,) in the type of the classes where they are written like one of them, as "1" and 1 are, and others as
+    they are; nothing is converted if two classes would be the same, such as "1" and "1.0"."""
     if labels.dtype.kind == classes.dtype.kind and set(labels.tolist()) <= set(classes.tolist()):
         return labels
     index = {plain_text(label): number for number, label in enumerate(classes.tolist())}
@@ -198,9 +193,7 @@ def grouped_by_family(
     info: SampleInfo, related: Related, y: Tensor, classes: int | None, setting: str, shard: Shard, facts: bool
 ) -> tuple[Tensor, SampleInfo]:
     """Returns the rows of the series to learn from, and what is known of these: where most series have relatives, those
-    that are no copy of another one (which `facts` beside the series tell apart), and families as groups; it warns of
-    them. With the setting "error" a ValueError names any that are related, or of different groups where these are
-    given."""
+    that are no copy of another one, which `facts` tell apart, and families as groups; with a warning, or an error."""
     everything = torch.arange(len(y))
     if setting == "error":
         family = related.family if info.groups is None else related.crossing(info.groups)
@@ -248,7 +241,8 @@ def warn_of_confined_classes(classes: np.ndarray, labels: Tensor, groups: Tensor
 
 def _groups(groups: Any, n: int) -> np.ndarray:
     values = _as_array(groups)
-    _check_shape("groups", values, n)
+    if values.shape != (n,):
+        raise ValueError(f"groups must have shape ({n},), one a series; got {values.shape}")
     missing = [_is_missing(value) for value in values.tolist()]
     if any(missing):
         raise ValueError(f"groups is missing (None or NaN) for series {missing.index(True)}; every series needs one")
@@ -259,7 +253,8 @@ def _weights(sample_weight: Any, n: int) -> Tensor:
     values = _as_array(sample_weight)
     if values.ndim == 0:
         values = np.full(n, values)
-    _check_shape("sample_weight", values, n)
+    if values.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), one a series; got {values.shape}")
     values = _as_floats(values, "sample_weight must be numbers")
     if not values.any():
         raise ValueError("sample_weight is zero for all series; give positive weights, or none")
@@ -277,8 +272,3 @@ def _weights(sample_weight: Any, n: int) -> Tensor:
             f"than {_MOST_TIMES:.0e} times as much, which no sum can hold; leave out series that are not to count"
         )
     return torch.from_numpy(values)
-
-
-def _check_shape(name: str, values: np.ndarray, n: int) -> None:
-    if values.shape != (n,):
-        raise ValueError(f"{name} must have shape ({n},), one a series; got {values.shape}")

@@ -1,7 +1,8 @@
-"""The training of an estimator: what `fit` does of series, targets and settings."""
+"""The training of an estimator: what `fit` does of series, targets and settings; and `method="views"`."""
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from typing import Any
@@ -9,10 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from siggpde.committee.committee import ViewCommittee
+from siggpde.committee.fit import ViewSettings, fit_view_committee
+from siggpde.committee.regression import Targets
 from siggpde.distributed.shard import Shard
 from siggpde.estimators.facts import learned_facts
 from siggpde.estimators.settings import (
     LARGEST_SQUARED,
+    FitSettings,
     channel_attributes,
     check_batch,
     fit_settings,
@@ -23,8 +28,11 @@ from siggpde.estimators.settings import (
     usable_device,
 )
 from siggpde.estimators.targets import SampleInfo, grouped_by_family
+from siggpde.series import SeriesBatch
 from siggpde.series.batch import fingerprint, pad_to_longest
 from siggpde.series.related import find_related
+
+log = logging.getLogger(__name__)
 
 
 def trained_attributes(
@@ -85,7 +93,7 @@ def trained_attributes(
         if paper:
             from siggpde.estimators.paper_method import fit_by_the_paper as fit  # noqa: PLC0415 - few need it
         else:
-            from siggpde.estimators.views_method import fit_by_views as fit  # noqa: PLC0415 - the paper's needs none
+            fit = fit_by_views
         committee = fit(batch.to(device), y.to(device), classes, settings, info.to(device), shard)
     if (record := committee.left_out) is not None:
         assert record.rows is not None
@@ -94,3 +102,48 @@ def trained_attributes(
         attributes["reading_"] = {"time_format": time_format._asdict()}
     tried = tuple(map(list, committee.tried))
     return attributes | {"committee_": committee, "tried_": tried, "seconds_": time.perf_counter() - started}
+
+
+def fit_by_views(
+    batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, info: SampleInfo, shard: Shard
+) -> ViewCommittee:
+    """The committee of views of series of this rank's `shard`, padded as those of all, and of the targets y of all:
+    labels 0..classes-1, or numbers for None; in weight space where no series may be kept."""
+    if settings.cache_dir is not None:
+        log.info("cache_dir is not used: method='views' keeps no signatures")
+    if settings.checkpoint is not None:
+        log.info("checkpoint is not used: method='views' keeps no state of a fit")
+    if settings.resume:
+        log.warning(
+            "there is nothing to go on from, method='views' keeps no state of a fit: it starts from the beginning"
+        )
+    by_class, weights = None, info.weights
+    if settings.class_weight is not None:  # 1 on average over the training series, as all weights are
+        by_class = torch.tensor(settings.class_weight, dtype=torch.float64, device=y.device)
+        by_class = by_class / by_class[y.long()].mean()
+        weights = by_class[y.long()]
+        if info.weights is not None:
+            weights = weights * info.weights
+            weights = weights / weights.mean()
+    kinds, more_views = settings.views
+    committee = fit_view_committee(
+        batch,
+        Targets(y, classes, weights, info.groups),
+        ViewSettings(
+            kinds=kinds,
+            more_views=more_views,
+            facts=settings.facts,
+            options=settings.options,
+            words=settings.n_features,
+            members=settings.members,
+            keep_series=settings.keep_series,
+            seed=settings.seed,
+            time_limit=settings.time_limit,
+            progress=settings.progress,
+            group_nearest=settings.related == "group" and info.groups is None,
+        ),
+        shard,
+    )
+    if settings.keep_series:
+        committee.class_weights = by_class
+    return committee

@@ -68,7 +68,12 @@ class SignatureCache:
                     self.values[rows] = self._signatures(rows)
                     bar.step()
             else:
-                self.values = self._stored(folder, block, bar)
+                started, made = time.perf_counter(), (_MADE, self.pool, str(dtype))
+                key = digest(paths.values, paths.lengths, self.reference, settings=made)
+                file = RowFile(folder, key, len(paths), len(self.pool), dtype, block)
+                self.values, read, computed = file.filled(self._signatures, bar.step)
+                seconds = time.perf_counter() - started
+                log.info("signatures in %s: %d read, %d computed, in %.1f s", file.rows, read, computed, seconds)
 
     def project(self, model: AnyGP, rows: Tensor) -> Projection:
         """The projection of the series at `rows`; differentiable in the kernel's parameters."""
@@ -127,18 +132,6 @@ class SignatureCache:
         scale, pieces = self.reference.exp(), (piece.to(self.device) for piece in self.paths[rows].split(_CHUNK))
         computed = (signature(part.values * scale, words=self.pool, lengths=part.lengths) for part in pieces)
         return torch.cat([values.to(self.dtype) for values in computed])
-
-    def _stored(self, folder: Path, block: int, bar: Progress) -> Tensor:
-        """The signatures from a file in `folder`, in which those that are missing are computed."""
-        started = time.perf_counter()
-        key = digest(
-            self.paths.values, self.paths.lengths, self.reference, settings=(_MADE, self.pool, str(self.dtype))
-        )
-        file = RowFile(folder, key, len(self.paths), len(self.pool), self.dtype, block)
-        values, read, computed = file.filled(self._signatures, bar.step)
-        seconds = time.perf_counter() - started
-        log.info("signatures in %s: %d read, %d computed, in %.1f s", file.rows, read, computed, seconds)
-        return values
 
     def _allocate(self, budget: int) -> Tensor:
         n, count, dtype = len(self.paths), len(self.pool), self.dtype

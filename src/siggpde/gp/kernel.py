@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Function
 
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.distributed.shard import Shard
 from siggpde.numerics import inputs
-from siggpde.numerics.autograd import once_differentiable
+from siggpde.numerics.autograd import with_gradients
 from siggpde.numerics.signature import signature
 from siggpde.numerics.signature_kernel import (
     Lengths,
@@ -241,9 +240,16 @@ class SignatureKernel(PathKernel):
             return self._all_features(paths).square().sum(dim=1)
         values, lengths = paths.values, paths.lengths
         fused = self.static == "linear" and not values.requires_grad and self.log_theta.requires_grad
-        if fused and torch.is_grad_enabled():
-            return ScaledDiagonal.apply(self.log_theta, values, lengths, self.tol)  # pyright: ignore[reportReturnType]
-        return signature_kernel_diag(self._scaled(paths), lengths=lengths, tol=self.tol, **self._lift())
+        if not (fused and torch.is_grad_enabled()):
+            return signature_kernel_diag(self._scaled(paths), lengths=lengths, tol=self.tol, **self._lift())
+        slopes: list[Tensor] = []  # found in one pass with the values
+
+        def value(log_theta: Tensor) -> Tensor:
+            k, slope = signature_kernel_diag_scales(values, log_theta.exp(), lengths=lengths, tol=self.tol)
+            slopes.append(slope)
+            return k
+
+        return with_gradients(value, lambda grad, _: (grad @ slopes[0],), self.log_theta)
 
     def _lift(self) -> dict[str, Any]:
         if self.log_static_amplitude is None:
@@ -267,22 +273,3 @@ class SignatureKernel(PathKernel):
         kind = "all words" if self.words is None else f"{len(self.words)} words"
         kind += "" if self.static == "linear" else f", lifted by {self.static}"
         return f"{self.channels} channels, {kind}, normalized={self.normalized}"
-
-
-class ScaledDiagonal(Function):
-    """k(theta X, theta X) and its gradient in log theta, in one pass."""
-
-    @staticmethod
-    def forward(ctx: Any, log_theta: Tensor, xs: Tensor, counts: Tensor | None, tol: float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        value, slope = signature_kernel_diag_scales(xs, log_theta.exp(), lengths=counts, tol=tol)
-        ctx.save_for_backward(log_theta, slope)
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once_differentiable(_pull_back, *ctx.saved_tensors, grad), None, None, None
-
-
-def _pull_back(_log_theta: Tensor, slope: Tensor, grad: Tensor) -> Tensor:
-    """The gradient, with log theta as an argument only so that `once_differentiable` knows that it depends on it."""
-    return grad @ slope

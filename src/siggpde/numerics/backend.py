@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import platform
-from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -118,7 +117,7 @@ def installation() -> dict[str, Any]:
     affinity = hasattr(os, "sched_getaffinity")
     return {
         "versions": {
-            "siggpde": _version(),
+            "siggpde": metadata.version("siggpde"),
             "python": platform.python_version(),
             "torch": str(torch.__version__),
             "numpy": np.__version__,
@@ -131,8 +130,3 @@ def installation() -> dict[str, Any]:
         "simd": None if core is None else core.isa(),
         "backends": {name: {"available": reason is None, "reason": reason} for name, reason in reasons.items()},
     }
-
-
-@cache
-def _version() -> str:
-    return metadata.version("siggpde")

@@ -193,15 +193,6 @@ def split_path(x: Tensor, lengths: Tensor | None, scheme: Scheme, static: Static
     return torch.nn.utils.rnn.pad_sequence(split, batch_first=True)
 
 
-def solve_all_pairs(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
-    """solve(dx_i, dy_j) for all pairs, (n, m, ...); dx (n, I, d), dy (m, J, d); solve takes paired increments."""
-    n, m = len(dx), len(dy)
-    left = dx.repeat_interleave(m, 0)
-    right = dy.repeat(n, 1, 1)
-    values = solve_in_chunks(solve, left, right)
-    return values.reshape(n, m, *values.shape[1:])
-
-
 def solve_in_chunks(solve: Callable[[Tensor, Tensor], Tensor], dx: Tensor, dy: Tensor) -> Tensor:
     """solve(dx, dy) -> (n, ...), a bounded number of grid cells at a time."""
     size = max(1, CELLS_AT_ONCE // max(1, dx.shape[1] * dy.shape[1]))

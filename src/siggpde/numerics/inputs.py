@@ -171,7 +171,20 @@ def _from_numpy(x: Any, name: str) -> torch.Tensor:
 
 def _check_lengths(lengths: Any, x: torch.Tensor, name: str) -> torch.Tensor:
     wanted = f"lengths must be integers of shape ({len(x)},), one for each series of {name}"
-    given = _as_integers(lengths, wanted)
+    given, got = None, type(lengths).__name__
+    if isinstance(lengths, torch.Tensor):
+        got = lengths.dtype
+        if not (got.is_floating_point or got.is_complex or got == torch.bool or _has_no_numbers(lengths)):
+            given = lengths.detach().to(torch.int64)
+    else:
+        with suppress(ValueError, TypeError, RuntimeError):  # lists of lists, or of tensors elsewhere
+            array = np.asarray(lengths)
+            got = array.dtype if array.dtype.kind != "O" else got
+            given = (
+                torch.from_numpy(array.astype(np.int64)) if array.dtype.kind in "iu" or array.shape == (0,) else None
+            )
+    if given is None:
+        raise ValueError(f"{wanted}, got {got}")
     if given.shape != x.shape[:1]:
         raise ValueError(f"{wanted}, got shape {tuple(given.shape)}")
     outside = ((given < 1) | (given > x.shape[1])).nonzero()
@@ -181,22 +194,6 @@ def _check_lengths(lengths: Any, x: torch.Tensor, name: str) -> torch.Tensor:
             f"lengths[{series}] is {int(given[series])}, but series of {name} have between 1 and {x.shape[1]} points"
         )
     return given.to(device=x.device).contiguous()
-
-
-def _as_integers(lengths: Any, wanted: str) -> torch.Tensor:
-    if isinstance(lengths, torch.Tensor):
-        got = lengths.dtype
-        if not (got.is_floating_point or got.is_complex or got == torch.bool or _has_no_numbers(lengths)):
-            return lengths.detach().to(torch.int64)
-    else:
-        try:
-            array = np.asarray(lengths)
-        except (ValueError, TypeError, RuntimeError):  # lists of lists, or of tensors elsewhere
-            array = np.asarray(None)
-        got = array.dtype if array.dtype.kind != "O" else type(lengths).__name__
-        if array.dtype.kind in "iu" or array.shape == (0,):
-            return torch.from_numpy(array.astype(np.int64))
-    raise ValueError(f"{wanted}, got {got}")
 
 
 def _pad(series: Sequence[Any], name: str) -> tuple[torch.Tensor, torch.Tensor]:

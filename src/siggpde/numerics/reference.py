@@ -82,7 +82,8 @@ def gram_by(solve: PairSolver, pairs: Pairs) -> Tensor:
         return x.new_zeros(len(x), len(other)) + x[:, :0].sum() + other[:, :0].sum()
     left = _checked_pieces(x, x_lengths, settings, "x", norms is not None)
     right = _checked_pieces(other, other_lengths, settings, "y", norms is not None)
-    value = goursat.solve_all_pairs(solve, left, right)
+    value = goursat.solve_in_chunks(solve, left.repeat_interleave(len(right), 0), right.repeat(len(left), 1, 1))
+    value = value.unflatten(0, (len(left), len(right)))
     if norms is not None:
         scaled, shift = value.unbind(2)
         value = scaled * (shift - norms[0][:, None] - norms[1]).exp()

@@ -97,7 +97,14 @@ def signature_kernel(
     refinement, tol, _, normalize = check_settings(solver, refine, tol, gradient, xs.dtype, False, normalize)
     ys, y_counts = (None, None) if y is None else inputs.as_batch(y, y_lengths, "y")
     if ys is not None:
-        check_pair(xs, x_counts, ys, y_counts)
+        if xs.shape[2] != ys.shape[2]:
+            raise ValueError(f"x has {xs.shape[2]} channels and y has {ys.shape[2]}; they need the same")
+        if xs.dtype != ys.dtype or xs.device != ys.device:
+            kinds = f"x is {xs.dtype} on {xs.device} and y is {ys.dtype} on {ys.device}"
+            raise ValueError(f"{kinds}; convert one to the other")
+        if len(xs) == 0 or len(ys) == 0:  # no pair, so that the backends have nothing to do
+            inputs.check_finite(xs, x_counts, "x")
+            inputs.check_finite(ys, y_counts, "y")
     elif y_lengths is not None:
         raise ValueError("y_lengths is given, but y is not; for the Gram matrix of x alone give `lengths`")
     if max_points is not None:
@@ -323,16 +330,6 @@ def check_algorithm(gradient: Gradient, lift: StaticKernel | None, normalize: bo
     if normalize or lift is not None:
         what = "normalize=True" if normalize else f"static={lift.name!r}" if lift else ""
         raise ValueError(f"gradient={gradient!r} is for static='linear', not normalised; for {what} take 'adjoint'")
-
-
-def check_pair(x: Tensor, x_counts: Tensor | None, y: Tensor, y_counts: Tensor | None) -> None:
-    if x.shape[2] != y.shape[2]:
-        raise ValueError(f"x has {x.shape[2]} channels and y has {y.shape[2]}; they need the same")
-    if x.dtype != y.dtype or x.device != y.device:
-        raise ValueError(f"x is {x.dtype} on {x.device} and y is {y.dtype} on {y.device}; convert one to the other")
-    if len(x) == 0 or len(y) == 0:  # no pair, so that the backends have nothing to do
-        inputs.check_finite(x, x_counts, "x")
-        inputs.check_finite(y, y_counts, "y")
 
 
 def normalized_gram(pairs: Pairs, differentiable: bool) -> Tensor:

@@ -142,11 +142,7 @@ def _less_one(static: StaticKernel, z: Tensor) -> Tensor:
     near = s.clamp(max=_NEAR)
     series = torch.zeros_like(near)
     for power in range(13, 1, -1):  # where the closed form cancels
-        series = series * near + _matern_term(static.name, power)
+        # The coefficient of s^k in c: of (1 + s) e^-s, or of (1 + s + s²/3) e^-s.
+        factor = 1 - power if static.name == "matern32" else 1 - power + power * (power - 1) / 3
+        series = series * near + (-1) ** power * factor / math.factorial(power)
     return torch.where(s < _NEAR, series * near.square(), far)
-
-
-def _matern_term(name: str, k: int) -> float:
-    """The coefficient of s^k in c, for k >= 2: of (1 + s) e^-s, or of (1 + s + s²/3) e^-s."""
-    factor = 1 - k if name == "matern32" else 1 - k + k * (k - 1) / 3
-    return (-1) ** k * factor / math.factorial(k)

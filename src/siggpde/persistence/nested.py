@@ -25,9 +25,14 @@ def restore_state(plain: Any, tensors: Mapping[str, Tensor]) -> Any:
         return [restore_state(value, tensors) for value in plain]
     if not isinstance(plain, Mapping):
         return plain
-    if _REFERENCE in plain:
-        return _referenced(plain, tensors)
-    return {key: restore_state(value, tensors) for key, value in plain.items()}
+    if _REFERENCE not in plain:
+        return {key: restore_state(value, tensors) for key, value in plain.items()}
+    name = plain[_REFERENCE]
+    if not isinstance(name, str) or plain.keys() - {_REFERENCE, "order"}:
+        raise ModelFileError(f"a tensor of the saved model is given by {dict(plain)!r:.80}; save the model again")
+    if name not in tensors:
+        raise ModelFileError(f"the saved model lacks the tensor {name!r:.80}; save the model again")
+    return with_order(tensors[name], plain.get("order"))
 
 
 def references(plain: Any) -> set[str]:
@@ -50,15 +55,6 @@ def _flat(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, list | tuple):
         return [_flat(item, f"{name}.{index}", tensors) for index, item in enumerate(value)]
     return value
-
-
-def _referenced(reference: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Tensor:
-    name = reference[_REFERENCE]
-    if not isinstance(name, str) or reference.keys() - {_REFERENCE, "order"}:
-        raise ModelFileError(f"a tensor of the saved model is given by {dict(reference)!r:.80}; save the model again")
-    if name not in tensors:
-        raise ModelFileError(f"the saved model lacks the tensor {name!r:.80}; save the model again")
-    return with_order(tensors[name], reference.get("order"))
 
 
 def contiguous(value: Tensor) -> tuple[Tensor, list[int] | None]:

@@ -202,7 +202,11 @@ def collect_chunks(X: Any, name: str = "X", *, max_values: int | None) -> Iterat
     if isinstance(X, list | tuple):
         items = _items(X, name)
         for start, stop in _groups([item.shape for item in items], max_values):
-            yield _batch(_padded(items[start:stop]), name, start)
+            longest = max(item.shape[1] for item in items[start:stop])
+            values = np.full((stop - start, longest, items[0].shape[0]), math.nan)
+            for row, item in zip(values, items[start:stop], strict=True):
+                row[: item.shape[1]] = item.T
+            yield _batch(values, name, start)
         return
     array = _array(X, name)
     if array.ndim == 2:
@@ -240,11 +244,8 @@ def refuse_frames_of_sktime(X: Any, name: str, series: str | None = None) -> Non
     long, series, time = "long", "series", "time"
     if X.index.nlevels > 1:
         names = [f"level_{level}" if key is None else str(key) for level, key in enumerate(X.index.names)]
-        what, long, series, time = (
-            "rows are points, with series and time in the index",
-            f"{name}.reset_index()",
-            *names[-2:],
-        )
+        what, long = "rows are points, with series and time in the index", f"{name}.reset_index()"
+        series, time = names[-2:]
     elif len(X) and any(isinstance(cell, pandas.Series | np.ndarray) for cell in X.iloc[0]):
         what = "cells hold whole series"
         how = (
@@ -336,14 +337,6 @@ def _groups(shapes: Sequence[tuple[int, ...]], max_values: int | None) -> Iterat
             start, longest = number, 0
         longest = max(longest, length)
     yield start, len(shapes)
-
-
-def _padded(items: Sequence[np.ndarray]) -> np.ndarray:
-    longest = max(item.shape[1] for item in items)
-    values = np.full((len(items), longest, items[0].shape[0]), math.nan)
-    for row, item in zip(values, items, strict=True):
-        row[: item.shape[1]] = item.T
-    return values
 
 
 def _batch(values: np.ndarray, name: str, first: int) -> SeriesBatch:

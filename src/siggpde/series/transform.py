@@ -193,8 +193,9 @@ class PathTransform:
         if self.options.append != "none":
             assert self.appended_spread is not None
             path = torch.cat([path, self._running_sums(path) / self.appended_spread.to(path.device)], dim=2)
-        if self.options.lead_lag:
-            path = _lead_lag(path)
+        if self.options.lead_lag:  # of two copies the first moves first, the second follows
+            twice = path.repeat_interleave(2, dim=1)
+            path = torch.cat([twice[:, 1:], twice[:, :-1]], dim=2)
             clock = None if clock is None else clock.repeat_interleave(2, dim=1)[:, 1:]
             counts = None if counts is None else 2 * counts - 1
         if self.options.time:
@@ -259,8 +260,10 @@ class PathTransform:
             chunk = replace(piece, values=piece.values.detach().to(torch.float64), times=times)
             if chunk.lengths is not None:
                 chunk = _zero_padding(chunk)
-            for _ in range(self.options.difference):
-                chunk = _changes(chunk)
+            for _ in range(self.options.difference):  # each change is at the time of the later point
+                lengths = None if chunk.lengths is None else chunk.lengths - 1
+                times = None if chunk.times is None else chunk.times[:, 1:]
+                chunk = SeriesBatch(chunk.values.diff(dim=1), lengths, times, chunk.first)
             yield _zero_padding(chunk) if self.options.difference else chunk
 
     def state(self) -> dict[str, Any]:
@@ -295,13 +298,6 @@ def _zero_padding(batch: SeriesBatch) -> SeriesBatch:
     return replace(batch, values=torch.where(batch.inside()[:, :, None], batch.values, 0.0))
 
 
-def _changes(batch: SeriesBatch) -> SeriesBatch:
-    """Returns the changes of every series from point to point, each at the time of the later point."""
-    lengths = None if batch.lengths is None else batch.lengths - 1
-    times = None if batch.times is None else batch.times[:, 1:]
-    return SeriesBatch(batch.values.diff(dim=1), lengths, times, batch.first)
-
-
 def _of_each(batch: SeriesBatch) -> tuple[Tensor, Tensor]:
     """Returns the mean and the spread of every channel of each series, (n, 1, channels); of a constant one it is 1."""
     inside, counts = batch.inside()[:, :, None], batch.counts()[:, None, None]
@@ -324,9 +320,3 @@ def _even_times(path: Tensor, counts: Tensor | None, clock: Clock) -> Tensor:
     if clock == "points":
         share = share * (last / (last + 2).to(share)).sqrt()[:, None]
     return share[:, :, None] * 12**0.5
-
-
-def _lead_lag(path: Tensor) -> Tensor:
-    """Doubles a path, (n, l, d) to (n, 2l - 1, 2d): the first copy moves first, the second follows."""
-    twice = path.repeat_interleave(2, dim=1)
-    return torch.cat([twice[:, 1:], twice[:, :-1]], dim=2)

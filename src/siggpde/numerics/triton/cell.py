@@ -44,10 +44,6 @@ def entry(scheme: int, family: int, j: int, k: int) -> Polynomial:
         mirrored = entry(scheme, _KEEP, k, j)
         sign = (-1) ** (j + k)
         return Polynomial(mirrored.low, tuple(sign * value for value in mirrored.coefficients))
-    return _trimmed(scheme, family, j, k)
-
-
-def _trimmed(scheme: int, family: int, j: int, k: int) -> Polynomial:
     numbers = _coefficients(scheme, family, j, k)
     low = next((n for n in range(1, len(numbers)) if numbers[n]), len(numbers))
     high = _high(scheme, family, j, k)

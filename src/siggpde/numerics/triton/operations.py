@@ -184,9 +184,8 @@ def differentiate_gram(x: Side, y: Side | None, weight: Tensor, norms: Norms | N
     other = x if y is None else y
     if y is None:
         owned = _owned(x.batch)
-        weight = torch.where(
-            owned, weight + torch.where(torch.eye(len(owned), device=owned.device) > 0, 0, weight.T), 0
-        )
+        mirrored = torch.where(torch.eye(len(owned), device=owned.device) > 0, 0, weight.T)
+        weight = torch.where(owned, weight + mirrored, 0)
     of_x = torch.zeros_like(x.batch.values)
     of_y = of_x if y is None else torch.zeros_like(other.batch.values)
     for rows, columns, scheme in _rectangles(x.batch, other.batch, y is None, True):
@@ -206,16 +205,11 @@ def _grids(rows: Part, columns: Part, scheme: int, norms: Norms | None) -> Grids
     return Grids(rows.steps, columns.steps, scheme, True, log_norm.flatten())
 
 
-def _positions(batch: Batch) -> Tensor:
-    """The position (n,) of every series in the common order: by scheme, then by number of pieces."""
+def _owned(batch: Batch) -> Tensor:
+    """Which pairs (i, j) of a symmetric matrix are solved: i is not before j by scheme, then by number of pieces."""
     groups = [members for members, _, _ in batch.groups(torch.arange(batch.shape[0], device=batch.device))]
     order = torch.cat(groups) if groups else torch.zeros(0, dtype=torch.int64, device=batch.device)
-    return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=batch.device))
-
-
-def _owned(batch: Batch) -> Tensor:
-    """Which pairs (i, j) of a symmetric matrix are solved: i is not before j in the common order."""
-    position = _positions(batch)
+    position = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=batch.device))
     return position[:, None] >= position
 
 
@@ -259,12 +253,11 @@ def diagonal_with_scale_gradient(
     x: Tensor, lengths: Tensor | None, theta: Tensor, settings: KernelSettings, log: bool
 ) -> tuple[Tensor, Tensor]:
     batch = make_batch(x, lengths, settings.static, theta)
-    if not isinstance(batch, LiftedBatch):
-        solved = _solved(batch, x, lengths, settings, log, "scales")
-        assert solved.gradient is not None
-        return solved.value, solved.gradient
-    solved = _solved(batch, x, lengths, settings, log, "segments")
+    lifted = isinstance(batch, LiftedBatch)
+    solved = _solved(batch, x, lengths, settings, log, "segments" if lifted else "scales")
     assert solved.gradient is not None
+    if not lifted:
+        return solved.value, solved.gradient
     return solved.value, batch.of_log_scales(solved.gradient, batch.points[:, :1].double()).to(x.dtype)
 
 

@@ -65,10 +65,6 @@ class Plans:
         most = (MOST_TIMES_SEGMENTS * work[FIRST_LEGENDRE_SCHEME] * segments.double() ** 2).clamp(min=MOST_WORK)
         return (self.longest > 0) & (work[self.scheme] * self.steps.double() ** 2 > most)
 
-    def replace(self, members: Tensor, other: Plans) -> None:
-        for name in ("scheme", "longest", "estimate", "counts", "steps"):
-            getattr(self, name)[members] = getattr(other, name)
-
 
 def make_plans(squared: Tensor, segments: Tensor, request: PlanRequest, tol: Tensor) -> Plans:
     """Plans series: squared (n, length - 1) is |dx|^2, float64, zero after the end; segments (n,); tol (n,)."""
@@ -121,17 +117,14 @@ def _cheapest(
             large = large * (torch.where(longest > 1, 10 / excess, excess) if m == 3 else excess)
             level = level * (length / (m + 1))
             m += 1
-        value = error_constant(m) * _power_sum(m, fourth, eighth, longest) * large
+        # C_m = 2 (m!/(2m)!)^2 / (2m+1): the error of k beside |S(X)||S(Y)| is at most C_m sum_j |dx_j|^(2m+1).
+        constant = 2 * (factorial(m) / factorial(2 * m)) ** 2 / (2 * m + 1)
+        value = constant * _power_sum(m, fourth, eighth, longest) * large
         if diagonal_only:
             value = value * level.clamp(max=1) * (level * length / (m + 1)).clamp(max=1)
         better = (scheme == 0) | (estimate > tol)
         scheme, estimate = torch.where(better, candidate, scheme), torch.where(better, value, estimate)
     return scheme, estimate
-
-
-def error_constant(m: int) -> float:
-    """C_m = 2 (m!/(2m)!)^2 / (2m+1): the error of k beside |S(X)||S(Y)| is at most C_m sum_j |dx_j|^(2m+1)."""
-    return 2 * (factorial(m) / factorial(2 * m)) ** 2 / (2 * m + 1)
 
 
 def _power_sum(m: int, fourth: Tensor, eighth: Tensor, longest: Tensor) -> Tensor:

@@ -239,9 +239,7 @@ def _tile(n: int) -> tuple[int, int]:
     return LANES // series, series
 
 
-def _advance(
-    state: Tensor, increments: Tensor, table: Chains, begin: int, end: int, store: Tensor | None
-) -> Tensor:  # fmt: skip
+def _advance(state: Tensor, increments: Tensor, table: Chains, begin: int, end: int, store: Tensor | None) -> Tensor:
     _, channels, n = increments.shape
     words, series = _tile(n)
     both = torch.stack([state, torch.empty_like(state)])
@@ -280,7 +278,12 @@ def _backward(table: Chains, grad: Tensor, start: Tensor, increments: Tensor) ->
             _advance(states.pop(), steps, table, begin, end, store)
             of_steps[begin:end] = _retreat(steps, store, bar, table, begin, end)
         of_increments[part] = of_steps.permute(2, 0, 1)
-        of_start[part] = _collect(bar, table, state).T
+        of_words, series = torch.empty_like(state), _tile(n)[1]
+        run(
+            collect_words, cdiv(n, series) * table.words, state, bar, table.first, table.last, table.level, of_words, n,
+            table.lanes, SERIES=series,
+        )  # fmt: skip
+        of_start[part] = of_words.T
     return of_start, of_increments
 
 
@@ -295,14 +298,3 @@ def _retreat(steps: Tensor, store: Tensor, bar: Tensor, table: Chains, begin: in
         table.lanes, channels, groups, begin, end, DEPTH=table.depth, WORDS=words, SERIES=series,
     )  # fmt: skip
     return out.sum(0)
-
-
-def _collect(bar: Tensor, table: Chains, state: Tensor) -> Tensor:
-    out = torch.empty_like(state)
-    n = state.shape[1]
-    _, series = _tile(n)
-    run(
-        collect_words, cdiv(n, series) * table.words, state, bar, table.first, table.last, table.level, out, n,
-        table.lanes, SERIES=series,
-    )  # fmt: skip
-    return out

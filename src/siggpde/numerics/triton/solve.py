@@ -77,8 +77,9 @@ class Batch:
         return failure(COSTLY, int(costly.nonzero()[0])) if bool(costly.any()) else None
 
     def plan_again(self, members: Tensor, request: PlanRequest, tighten: Tensor) -> None:
-        tol = request.tol / tighten
-        self.plans.replace(members, make_plans(self.squared[members], self.segments[members], request, tol))
+        plans = make_plans(self.squared[members], self.segments[members], request, request.tol / tighten)
+        for name, new in vars(plans).items():
+            getattr(self.plans, name)[members] = new
 
     def groups(self, members: Tensor) -> Iterator[tuple[Tensor, int, list[int]]]:
         """Yields members by scheme and number of pieces, ascending: (members, scheme, their pieces)."""
@@ -235,9 +236,7 @@ class Grids:
         self.degree = SCHEME_DEGREE[scheme]
         self.series_in_tile, self.rows_in_tile = tile(x.longest)
         self.bottom = x.values.new_zeros(self.pairs, self.degree + log_value, self.y.longest)
-        self.corner = x.values.new_zeros(
-            (self.pairs if self.symmetric else 0), 1 + log_value, x.longest + 1
-        )  # fmt: skip
+        self.corner = x.values.new_zeros(self.pairs if self.symmetric else 0, 1 + log_value, x.longest + 1)
         self.corner[:, 0] = 1
         self.value = x.values.new_zeros(1 + log_value, 0 if self.symmetric else self.pairs)
         self.value[0] = 1
