@@ -124,7 +124,12 @@ def linked_folds(committee: ViewCommittee, record: LeftOutRecord) -> Iterator[tu
     """Yields the rows of all training series of the record fold by fold, each with a link that was fitted without them;
     series of one group are in one fold."""
     assert committee.link is not None
-    targets = Targets(record.y, record.mean.shape[1], _weights(committee, record), record.groups)
+    weights = None  # as far as the model has kept them
+    if committee.landmarks is not None:
+        weights = committee.members[0].regression.counts
+        if weights is None and committee.class_weights is not None:
+            weights = committee.class_weights[record.y.long()]
+    targets = Targets(record.y, record.mean.shape[1], weights, record.groups)
     numbers = fold_numbers(targets)
     for number in numbers.unique():
         rows, others = (numbers == number).nonzero()[:, 0], (numbers != number).nonzero()[:, 0]
@@ -170,7 +175,7 @@ def left_out_figures(committee: Any, scale: float = 1.0) -> dict[str, dict[str, 
     record = committee.left_out
     if record is None:
         return {}
-    if committee.classes is not None:
+    if committee.link is not None:
         chances, truth = left_out_probabilities(committee, record), record.y.long()
         right, surprise = chances.argmax(1) == truth, -chances.gather(1, truth[:, None]).log()
         figures = {"accuracy": float(right.double().mean()), "nlpp": float(surprise.mean())}
@@ -179,16 +184,6 @@ def left_out_figures(committee: Any, scale: float = 1.0) -> dict[str, dict[str, 
         error = float((mixture.mean_and_variance()[0] - y).square().mean()) ** 0.5
         figures = {"rmse": scale * error, "nlpd": math.log(scale) - float(mixture.log_density(y).mean())}
     return {"left_out": {"series": len(record.y), **figures}}
-
-
-def _weights(committee: ViewCommittee, record: LeftOutRecord) -> Tensor | None:
-    """Returns the weights (n,) of the series, as far as the model has kept them; None where all count alike."""
-    if committee.landmarks is None:
-        return None
-    counts = committee.members[0].regression.counts
-    if counts is not None:
-        return counts
-    return None if committee.class_weights is None else committee.class_weights[record.y.long()]
 
 
 def adaptive_scores(chances: Tensor, share: Tensor) -> Tensor:

@@ -161,12 +161,15 @@ class _Fit:
         """Fits every candidate to some of the landmarks."""
         self.blocks = self.all_blocks
         candidates = recipes(_kinds(self.blocks)) or recipes(_kinds(self.blocks, constant=True))[:1]
-        self.candidates = [recipe for recipe in candidates if self.settings.keep_series or recipe.power == 1]
+        keep = self.settings.keep_series
+        self.candidates = candidates if keep else [recipe for recipe in candidates if recipe.power == 1]
         if not self.candidates:
             raise ValueError("there is no view of such series: they are too short, or their kernels cost too much")
         bar.start("comparing members", len(self.candidates))
         self.compared = count = min(len(self.landmarks), COMPARED)
-        some = {name: Rows(rows.gram[:count, :count], rows.variance[:count]) for name, rows in self.rows.items()}
+        some: dict[str, Rows] = {}
+        for name, rows in self.rows.items():
+            some[name] = Rows(rows.gram[:count, :count], rows.variance[:count])
         self.results: list[tuple[Regression, LeftOut]] = []
         for recipe in self.candidates:
             self.results.append(fit_exact(recipe.mix(some), self.landmark_targets[:count]))

@@ -25,7 +25,6 @@ from siggpde.estimators.settings import (
     is_series_data,
     or_of_data,
     seed_of,
-    series_of,
     threads,
     usable_device,
 )
@@ -390,7 +389,8 @@ class SeriesEstimator:
 
         self._check_fitted()
         (given,) = or_of_data(x, facts=facts)
-        return find_counterfactual(self, series_of(x), target, donors, plausible, given, time_as)
+        series = x.X if is_series_data(x) else x
+        return find_counterfactual(self, series, target, donors, plausible, given, time_as)
 
     def novelty(
         self,

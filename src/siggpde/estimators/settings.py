@@ -308,11 +308,6 @@ def is_series_data(X: Any) -> bool:
     return all(map(partial(hasattr, X), ("X", "channel_names", "time_channel", "sample_weight")))
 
 
-def series_of(X: Any) -> Any:
-    """Returns the series alone where X is a `SeriesData`."""
-    return X.X if is_series_data(X) else X
-
-
 def or_of_data(X: Any, **given: Any) -> list[Any]:
     """Returns what was given beside X, by the names in `SeriesData`; what was not is taken from X, if it is one."""
     if not is_series_data(X):

@@ -22,8 +22,8 @@ from siggpde.estimators.settings import (
     check_batch,
     fit_settings,
     input_device,
+    is_series_data,
     preparation_of,
-    series_of,
     threads,
     usable_device,
 )
@@ -52,7 +52,7 @@ def trained_attributes(
     paper = estimator.method == "paper"
     if paper and facts is not None:
         raise ValueError("method='paper' has one kernel, of the series alone; facts need method='views'")
-    series = series_of(X)
+    series = X.X if is_series_data(X) else X
     with ranks.together():
         device = input_device(series)
         if not isinstance(estimator.device, str) or estimator.device != "auto":

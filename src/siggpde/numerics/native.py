@@ -196,17 +196,13 @@ def pool_windows(series: ViewedSeries, path_scales: Tensor, thresholds: Tensor, 
 
 def window_signatures(series: ViewedSeries, path_scales: Tensor, chosen: Chosen) -> Tensor:
     out = series.x.new_empty(len(chosen[0]), series.view.columns)
-    return _run_chosen("signatures", series, chosen, out, path_scales.data_ptr())
+    _run_windows("signatures", series, out, path_scales.data_ptr(), *map(address, chosen), len(out), out.data_ptr())
+    return out
 
 
 def window_path_lengths(series: ViewedSeries, chosen: Chosen) -> Tensor:
     out = series.x.new_empty(len(chosen[0]), len(series.view.groups))
-    return _run_chosen("path_lengths", series, chosen, out, 0)
-
-
-def _run_chosen(name: str, series: ViewedSeries, chosen: Chosen, out: Tensor, path_scales: int) -> Tensor:
-    rows, windows = chosen
-    _run_windows(name, series, out, path_scales, rows.data_ptr(), windows.data_ptr(), len(rows), out.data_ptr())
+    _run_windows("path_lengths", series, out, 0, *map(address, chosen), len(out), out.data_ptr())
     return out
 
 

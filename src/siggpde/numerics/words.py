@@ -82,7 +82,11 @@ def words_up_to(channels: int, depth: int) -> list[Word]:
     >>> words_up_to(2, 1)
     [(), (0,), (1,)]
     """
-    return words(channels, check_depth(channels, depth))
+    check_depth(channels, depth)
+    listed: list[Word] = []
+    for length in range(depth + 1):
+        listed += itertools.product(range(channels), repeat=length)
+    return listed
 
 
 def count_up_to(channels: int, depth: int) -> int:

@@ -183,11 +183,13 @@ class WindowFeatures:
         settings = WindowSettings() if settings is None else settings
         mean, spread = mean_and_spread(partial(batch.split, len(batch)))
         x, lengths = _standardised(batch, mean, spread), batch.counts()
-        scales = {lift: lift_scale(x, lengths, lift) for lift in settings.lifts}
-        fitted = [
-            fit_view(x, batch.lengths, view, scales[view.lift], settings.path_length, settings.thresholds)
-            for view in settings.views(batch.channels, lengths.cpu())
-        ]
+        scales: dict[str, Tensor] = {}
+        fitted = []
+        for view in settings.views(batch.channels, lengths.cpu()):
+            if view.lift not in scales:
+                scales[view.lift] = lift_scale(x, lengths, view.lift)
+            scale = scales[view.lift]
+            fitted.append(fit_view(x, batch.lengths, view, scale, settings.path_length, settings.thresholds))
         return WindowFeatures(settings, mean.cpu(), spread.cpu(), scales, tuple(fitted))
 
     def blocks(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Iterator[WindowBlock]:
