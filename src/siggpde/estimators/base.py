@@ -162,8 +162,7 @@ class SeriesEstimator:
             return self.committee_.log_predictive(batch, targets).cpu().numpy()
 
     def _batch(self, X: Any, targets: int | None = None, facts: Any = None) -> SeriesBatch:
-        """X as a batch on the device of the committee, with its facts, checked against `fit` and the number of targets;
-        a batch that was made before stays as it is."""
+        """Returns X as a batch with facts on the committee's device, checked against `fit`; a batch stays as it is."""
         if isinstance(X, SeriesBatch):
             return X
         batch, (given,) = self._series(X, targets), or_of_data(X, facts=facts)
@@ -518,21 +517,9 @@ class SeriesEstimator:
         from siggpde.report.gather import write_report  # noqa: PLC0415 - predictions need none
 
         self._check_fitted()
-        return write_report(
-            self,
-            X,
-            y,
-            path,
-            facts=facts,
-            groups=groups,
-            ids=ids,
-            title=title,
-            target=target,
-            explained=explained,
-            seed=seed_of(random_state),
-            force=force,
-            time_as=time_as,
-        )
+        named: dict[str, Any] = {"facts": facts, "groups": groups, "ids": ids, "title": title, "target": target}
+        options: dict[str, Any] = {"explained": explained, "seed": seed_of(random_state), "time_as": time_as}
+        return write_report(self, X, y, path, **named, **options, force=force)
 
     @property
     def _repr_html_(self) -> Any:

@@ -31,8 +31,7 @@ _CHUNK = 2**21  # numbers of the series judged at a time
 def find_counterfactual(
     estimator: Any, x: Any, target: Any, donors: Any, plausible: float, facts: Any = None, time_as: str = "auto"
 ) -> Counterfactual:
-    """The smallest change of one stretch of `x` that is predicted as `target`, with values of `donors`; `facts` are
-    those of x, and stay."""
+    """The smallest change of one stretch of `x`, with values of `donors`, that is predicted as `target`; facts stay."""
     if not 0 <= plausible < 1:
         raise ValueError(f"plausible must be a p-value, at least 0 and below 1, got {plausible!r}")
     preparation = estimator.preparation_

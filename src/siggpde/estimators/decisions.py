@@ -23,7 +23,22 @@ def least_cost(
     """The label (n,) with the least cost sum_t p_t C_td for probabilities p (n, classes) and costs C (classes,
     classes), by default 0 for right and 1 for wrong. Where all costs are above `reject_cost` it is "don't know" for
     labels that are strings, and None, in an array of objects, for others."""
-    matrix = 1.0 - np.eye(len(classes)) if costs is None else check_costs(costs, classes)
+    count = len(classes)
+    try:
+        matrix = np.asarray(1.0 - np.eye(count) if costs is None else costs, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"costs must be a matrix of numbers ({error})") from None
+    if matrix.shape != (count, count):
+        raise ValueError(
+            f"costs must have shape ({count}, {count}), a row for each true class and a column for each decision, in "
+            f"the order of classes_; got {matrix.shape}"
+        )
+    if not np.isfinite(matrix).all():
+        row, column = np.argwhere(~np.isfinite(matrix))[0].tolist()
+        raise ValueError(
+            f"the cost of deciding {classes[column]!s} where {classes[row]!s} is true is {matrix[row, column]}; "
+            "costs must be finite: give a large number instead"
+        )
     expected = probabilities @ matrix
     decided = classes[expected.argmin(axis=1)]
     if reject_cost is None:
@@ -36,24 +51,3 @@ def least_cost(
     answers = decided.astype(np.result_type(decided, np.array(DONT_KNOW)) if words else object)
     answers[expected.min(axis=1) > reject_cost] = DONT_KNOW if words else None
     return answers
-
-
-def check_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
-    """The costs (classes, classes) in float64."""
-    try:
-        matrix = np.asarray(costs, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"costs must be a matrix of numbers ({error})") from None
-    count = len(classes)
-    if matrix.shape != (count, count):
-        raise ValueError(
-            f"costs must have shape ({count}, {count}), a row for each true class and a column for each decision, in "
-            f"the order of classes_; got {matrix.shape}"
-        )
-    if not np.isfinite(matrix).all():
-        row, column = np.argwhere(~np.isfinite(matrix))[0].tolist()
-        raise ValueError(
-            f"the cost of deciding {classes[column]!s} where {classes[row]!s} is true is {matrix[row, column]}; "
-            "costs must be finite: give a large number instead"
-        )
-    return matrix

@@ -112,7 +112,12 @@ def drift(
     first, second = _prepared(reference, X, time_channel)
     assert first.statistics is not None and second.statistics is not None
     shifted = _largest_shift(first.statistics, second.statistics, _names(channel_names, first, time_channel))
-    drawn = [_draw(batch[_order(batch)], max_series, random) for batch in (first, second)]
+    drawn: list[SeriesBatch] = []
+    for batch in (first, second):
+        order = _order(batch)
+        if len(order) > max_series:
+            order = order[torch.from_numpy(np.sort(random.choice(len(order), max_series, replace=False)))]
+        drawn.append(batch[order])
     pooled = _pooled(*drawn)
     new = torch.arange(len(pooled)) >= len(drawn[0])
     # In an order that does not tell the sets apart, so that the result depends on neither order.
@@ -129,8 +134,7 @@ def drift(
 
 
 def mmd(gram: Tensor, new: Tensor) -> Tensor:
-    """The unbiased MMD² (P,) for a kernel (N, N) and P choices (P, N), bool, of the new series: the mean of k(X_i, X_j)
-    and that of k(Y_i, Y_j), both over i != j, less twice the mean of k(X_i, Y_j)."""
+    """The unbiased MMD² (P,) for a kernel (N, N) and P choices (P, N), bool, of the new series."""
     ones = new.to(gram)
     zeros = 1 - ones
     diagonal = gram.diagonal()
@@ -144,8 +148,7 @@ def mmd(gram: Tensor, new: Tensor) -> Tensor:
 
 
 def signature_gram(batch: SeriesBatch) -> Tensor:
-    """The normalised signature kernel (N, N) of series with times, learned from these series alone: paths have a base
-    point, a median length of 6 and at most 64 points."""
+    """The normalised signature kernel (N, N) of series with times, on paths of median length 6 with a base point."""
     standard = Standard.fit(batch)(batch)
     short = pool(standard, _POINTS)
     transform = PathTransform(PathOptions(base_point=True)).fit(short)
@@ -193,12 +196,6 @@ def _order(batch: SeriesBatch) -> Tensor:
         for row, count in enumerate(counts)
     ]
     return torch.tensor(sorted(range(len(keys)), key=keys.__getitem__))
-
-
-def _draw(batch: SeriesBatch, size: int, random: np.random.Generator) -> SeriesBatch:
-    if len(batch) <= size:
-        return batch
-    return batch[torch.from_numpy(np.sort(random.choice(len(batch), size, replace=False)))]
 
 
 def _pooled(first: SeriesBatch, second: SeriesBatch) -> SeriesBatch:

@@ -25,8 +25,7 @@ Columns = dict[str, list[Any]]
 
 
 def _columns_of(table: Any, n: int, known: Sequence[Fact] = ()) -> Columns:
-    """Returns the columns of a table of facts by their names, gaps as None: a frame of pandas or polars, a mapping of
-    columns, or an array (n, facts), whose columns are called "fact 0" and so on, or as those `known`."""
+    """Returns the columns of a frame, mapping or array (n, facts) by name, gaps as None; `known` name an array's."""
     if isinstance(table, Mapping) or hasattr(table, "columns"):
         keys = list(table if isinstance(table, Mapping) else table.columns)
         names, columns = list(map(str, keys)), [table[key] for key in keys]
@@ -81,8 +80,7 @@ def facts_for(facts: Sequence[Fact], given: Any, n: int) -> Tensor:
 
 
 def _encoded(facts: Sequence[Fact], columns: Columns) -> Tensor:
-    """Returns the facts as numbers (n, facts), float64: those of numbers, the places of levels, NaN for gaps, and for a
-    level that the training series had not -1."""
+    """Returns facts (n, facts), float64: numbers or places of levels, -1 for unknown levels, NaN for gaps."""
     encoded = [(_numbers if fact.levels is None else _places)(fact, columns[fact.name]) for fact in facts]
     return torch.tensor(encoded, dtype=torch.float64).T.contiguous()
 

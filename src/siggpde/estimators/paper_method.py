@@ -46,8 +46,7 @@ _MAX_FLOAT64_BYTES = 2**31  # of the features of all series; above, they are flo
 def fit_by_the_paper(
     batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, info: SampleInfo, shard: Shard
 ) -> PaperModel:
-    """The fitted model of series of this rank's `shard`, padded as those of all, and of the targets y of all: labels
-    0..classes-1, or numbers for None. Validation leaves out whole groups, and counts the weights of series."""
+    """The fitted model of the series of this rank's `shard` and the targets y of all: labels, or numbers for None."""
     transform = PathTransform(settings.options or PAPER_PATH).fit(batch, ranks=shard.ranks)
     paths = transform.paths(batch)
     model = paper_model(paths, paper_likelihood(settings, classes), settings, shard)
@@ -145,8 +144,7 @@ def starting_scales(paths: SeriesBatch, shard: Shard, seed: int) -> Tensor:
 
 
 def _validation(settings: FitSettings, info: SampleInfo) -> Validation:
-    """The share of series that judges hyperparameters, or the rows for training and for validation; of groups it is
-    whole ones, drawn at random, that make up the share or a little more."""
+    """The share of series that judges hyperparameters, or the rows for both parts; of groups whole ones are drawn."""
     if info.groups is None or not isinstance(settings.validation, float):
         return settings.validation
     groups = info.groups

@@ -84,17 +84,6 @@ def optional_folder(name: str, given: Any) -> Path | None:
     return path
 
 
-def path_options(transforms: PathOptions | Mapping[str, Any] | str) -> PathOptions | None:
-    """The setting `transforms` as PathOptions; None for "auto", the choice of the method."""
-    if isinstance(transforms, PathOptions):
-        return transforms
-    if isinstance(transforms, Mapping):
-        return from_fields("transforms", PathOptions, transforms)
-    if not isinstance(transforms, str) or transforms != "auto":
-        raise ValueError(f"transforms must be 'auto', a PathOptions or a dictionary of its fields, got {transforms!r}")
-    return None
-
-
 def from_fields(name: str, kind: type[Kind], values: Mapping[str, Any]) -> Kind:
     """Makes a dataclass of a dictionary of its fields; a ValueError names a key that is not a field."""
     known = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType] - they are dataclasses
@@ -204,24 +193,21 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
     """The settings of an estimator for this number of classes, None for numbers; a ValueError says which is wrong."""
     likelihood, dtype, members = estimator.likelihood, estimator.dtype, estimator.members
     method, limit = estimator.method, estimator.time_limit
-    if likelihood not in estimator.likelihoods:
-        names = ", ".join(map(repr, estimator.likelihoods))
-        raise ValueError(f"likelihood must be one of {names}, got {likelihood!r}")
+    for name, among in (
+        ("likelihood", estimator.likelihoods), ("dtype", DTYPES), ("method", METHODS), ("related", RELATED)
+    ):  # fmt: skip
+        value = getattr(estimator, name)
+        if not isinstance(value, str) or value not in among:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, among))}, got {value!r}")
     if likelihood == "bernoulli" and classes != 2:
         raise ValueError(f"likelihood='bernoulli' is for two classes, y has {classes}; take 'softmax'")
-    if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise ValueError(f"dtype must be 'auto', 'float32' or 'float64', got {dtype!r}")
     if estimator.resume and estimator.checkpoint is None:
         raise ValueError("resume=True needs the folder to go on from: give checkpoint=")
     if not isinstance(estimator.keep_series, bool | np.bool_):
         raise ValueError(f"keep_series must be True or False, got {estimator.keep_series!r}")
     keep_series = bool(estimator.keep_series)
-    if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
     if limit is not None and not (_is_number(limit) and limit > 0):
         raise ValueError(f"time_limit must be a positive number of seconds or None, got {limit!r}")
-    if not isinstance(estimator.related, str) or estimator.related not in RELATED:
-        raise ValueError(f"related must be one of {', '.join(map(repr, RELATED))}, got {estimator.related!r}")
     training: dict[str, Any] = {}
     if method == "paper":
         training = _paper_training(estimator)
@@ -237,11 +223,16 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
                 f"{name}={value!r} is for method='paper', which is trained in steps; method='views' is a closed form: "
                 f"leave {name} at 'auto', or take method='paper'"
             )
+    options = estimator.transforms
+    if isinstance(options, Mapping):
+        options = from_fields("transforms", PathOptions, options)
+    elif not isinstance(options, PathOptions) and not (isinstance(options, str) and options == "auto"):
+        raise ValueError(f"transforms must be 'auto', a PathOptions or a dictionary of its fields, got {options!r}")
     return FitSettings(
         likelihood=likelihood,
         members=None if isinstance(members, str) and members == "auto" else at_least("members", members, 1),
         n_features=at_least("n_features", estimator.n_features, 2, DEFAULT_FEATURES[method]),
-        options=path_options(estimator.transforms),
+        options=None if isinstance(options, str) else options,
         class_weight=class_weight,
         max_iter=at_least("max_iter", estimator.max_iter, 1, DEFAULT_ITERATIONS),
         time_limit=None if limit is None else float(limit),

@@ -45,8 +45,7 @@ def trained_attributes(
     class_weight: tuple[float, ...] | None = None,
     facts: Any = None,
 ) -> dict[str, Any]:
-    """Returns the attributes of a fitted estimator by name; X and `facts` are of the series of this rank, y and `info`
-    of those of all ranks."""
+    """Returns the attributes of a fitted estimator; X and `facts` are of this rank, y and `info` of all ranks."""
     started, ranks = time.perf_counter(), shard.ranks
     settings = fit_settings(estimator, classes, class_weight)
     paper = estimator.method == "paper"
@@ -107,8 +106,7 @@ def trained_attributes(
 def fit_by_views(
     batch: SeriesBatch, y: Tensor, classes: int | None, settings: FitSettings, info: SampleInfo, shard: Shard
 ) -> ViewCommittee:
-    """The committee of views of series of this rank's `shard`, padded as those of all, and of the targets y of all:
-    labels 0..classes-1, or numbers for None; in weight space where no series may be kept."""
+    """The committee of the series of this rank's `shard` and the targets y of all: labels, or numbers for None."""
     if settings.cache_dir is not None:
         log.info("cache_dir is not used: method='views' keeps no signatures")
     if settings.checkpoint is not None:

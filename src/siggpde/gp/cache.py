@@ -9,6 +9,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -34,9 +35,7 @@ _MADE = 1  # to be raised when signatures come out otherwise than before: files 
 
 
 class SignatureCache:
-    """Signatures (n, pool) of n paths on a pool of words at reference scales, rescaled word by word when theta moves;
-    above `budget` bytes in a temporary file, with a `folder` in a `RowFile` named after a hash of all that they depend
-    on."""
+    """Signatures (n, pool) on a pool of words, rescaled when theta moves; in memory, above `budget` bytes in a file."""
 
     def __init__(
         self,
@@ -62,7 +61,13 @@ class SignatureCache:
         with Progress(progress) as bar:
             bar.start("signatures", -(-len(paths) // block))
             if folder is None:
-                self.values = self._allocate(budget)
+                n, count = len(paths), len(self.pool)
+                if n * width <= budget:
+                    self.values = torch.empty(n, count, dtype=dtype, device=self.device)
+                else:
+                    self._folder = tempfile.TemporaryDirectory(prefix="siggpde-")
+                    file = str(Path(self._folder.name) / "signatures")
+                    self.values = torch.from_file(file, shared=True, size=n * count, dtype=dtype).view(n, count)
                 for start in range(0, len(paths), block):
                     rows = slice(start, start + block)
                     self.values[rows] = self._signatures(rows)
@@ -70,10 +75,10 @@ class SignatureCache:
             else:
                 started, made = time.perf_counter(), (_MADE, self.pool, str(dtype))
                 key = digest(paths.values, paths.lengths, self.reference, settings=made)
-                file = RowFile(folder, key, len(paths), len(self.pool), dtype, block)
-                self.values, read, computed = file.filled(self._signatures, bar.step)
+                kept = RowFile(folder, key, len(paths), len(self.pool), dtype, block)
+                self.values, read, computed = kept.filled(self._signatures, bar.step)
                 seconds = time.perf_counter() - started
-                log.info("signatures in %s: %d read, %d computed, in %.1f s", file.rows, read, computed, seconds)
+                log.info("signatures in %s: %d read, %d computed, in %.1f s", kept.rows, read, computed, seconds)
 
     def project(self, model: AnyGP, rows: Tensor) -> Projection:
         """The projection of the series at `rows`; differentiable in the kernel's parameters."""
@@ -133,14 +138,6 @@ class SignatureCache:
         computed = (signature(part.values * scale, words=self.pool, lengths=part.lengths) for part in pieces)
         return torch.cat([values.to(self.dtype) for values in computed])
 
-    def _allocate(self, budget: int) -> Tensor:
-        n, count, dtype = len(self.paths), len(self.pool), self.dtype
-        if n * count * dtype.itemsize <= budget:
-            return torch.empty(n, count, dtype=dtype, device=self.device)
-        self._folder = tempfile.TemporaryDirectory(prefix="siggpde-")
-        path = Path(self._folder.name) / "signatures"
-        return torch.from_file(str(path), shared=True, size=n * count, dtype=dtype).view(n, count)
-
 
 _PATH_CHUNK = 512
 
@@ -181,9 +178,7 @@ _FORMAT = 1
 
 
 class RowFile:
-    """A file of (n, count) numbers of `dtype` in `folder`, in blocks of `block` rows: numbers in KEY.rows, and in
-    KEY.journal what the file is and the checksums of blocks written, by which others are computed again. Who fills it
-    locks the journal."""
+    """A file of (n, count) numbers in blocks, whose checksums are in a journal that is locked while it is filled."""
 
     def __init__(self, folder: Path, key: str, n: int, count: int, dtype: torch.dtype, block: int) -> None:
         self.rows, self.journal = folder / f"{key}.rows", folder / f"{key}.journal"
@@ -247,7 +242,11 @@ class RowFile:
             return set()
         if lines and not lines[-1].endswith(b"\n"):  # the writer was stopped in the middle of a line
             journal.write(b"\n")
-        checksums = dict(filter(None, map(_entry, lines)))
+        checksums: dict[int, int] = {}
+        for line in lines:
+            with suppress(ValueError, KeyError, TypeError):  # a damaged line
+                entry = json.loads(line)
+                checksums[int(entry["block"])] = int(entry["checksum"])
         whole = set()
         with self.rows.open("rb") as file:
             for number, rows in enumerate(self._slices):
@@ -261,12 +260,3 @@ class RowFile:
                 else:
                     log.warning("%s was cut off or changed at block %d, which is computed again", self.rows, number)
         return whole
-
-
-def _entry(line: bytes) -> tuple[int, int] | None:
-    """The block and the checksum of a line of the journal; None for a damaged one."""
-    try:
-        entry = json.loads(line)
-        return int(entry["block"]), int(entry["checksum"])
-    except (ValueError, KeyError, TypeError):
-        return None

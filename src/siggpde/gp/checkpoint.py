@@ -4,9 +4,10 @@ SHA-256 of the rest, and the rest as `torch.save` writes it; a damaged file is a
 from __future__ import annotations
 
 import hashlib
+import io
 import time
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 
@@ -21,7 +22,6 @@ from siggpde.utils.files import atomic_write
 _FORMAT = 5
 _MAGIC = b"siggpde checkpoint, SHA-256 of what follows:\n"
 _DIGEST = 64
-_CHUNK = 2**20
 
 
 def describe(model: AnyGP) -> tuple[Any, ...]:
@@ -47,12 +47,11 @@ def _settings_of(part: Any) -> tuple[Any, ...]:
 
 
 class Checkpoint:
-    """A file that the fit is saved to: at the start of every phase, every `seconds` and at the end; `fingerprint` is
-    that of data and settings, which a fit that goes on from it must share."""
+    """A file that a fit is saved to, with the `fingerprint` of data and settings that a resumed fit must share."""
 
     def __init__(self, path: Path, seconds: float, fingerprint: str) -> None:
         self.path, self.seconds, self.fingerprint = path, seconds, fingerprint
-        self._saved = time.perf_counter()
+        self.saved = time.perf_counter()
 
     def save(self, trainer: Trainer, phase: Phase[Any] | None) -> None:
         """Writes the state of the fit and of the running `phase` (None when all are done), whole or not at all."""
@@ -72,61 +71,41 @@ class Checkpoint:
             "pool": [list(word) for word in trainer.cache.pool],
         }
         write_whole(self.path, state)
-
-    def save_if_due(self, trainer: Trainer, phase: Phase[Any]) -> None:
-        if time.perf_counter() - self._saved > self.seconds:
-            self.save(trainer, phase)
-            self._saved = time.perf_counter()
+        self.saved = time.perf_counter()
 
 
 def write_whole(path: Path, state: dict[str, Any]) -> None:
     """Writes a state so that the file is either the old one or the whole new one, whatever happens meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = _Content()
-    with atomic_write(path, lambda: content.size) as file:
-        file.write(_MAGIC + b"0" * _DIGEST + b"\n")
-        content.file = file
-        torch.save(state, content)  # pyright: ignore[reportArgumentType] - it only writes and flushes
-        if content.error is not None:
-            raise content.error
-        file.seek(len(_MAGIC))
-        file.write(content.hash.hexdigest().encode())
-
-
-class _Content:
-    """What `torch.save` writes to: passes bytes on to a file, with their hash and number. torch would hide the error of
-    a failed write, so it is kept here; the bytes after it are only counted, as the space that is needed."""
-
-    def __init__(self) -> None:
-        self.hash, self.size = hashlib.sha256(), 0
-        self.file: BinaryIO | None = None
-        self.error: OSError | None = None
-
-    def write(self, data: bytes) -> int:
-        self.hash.update(data)
-        self.size += len(data)
-        if self.error is None and self.file is not None:
-            try:
-                self.file.write(data)
-            except OSError as error:
-                self.error = error
-        return len(data)
-
-    def flush(self) -> None: ...
+    buffer = io.BytesIO()  # torch would hide the error of a failed write
+    torch.save(state, buffer)
+    content = buffer.getbuffer()
+    head = _MAGIC + hashlib.sha256(content).hexdigest().encode() + b"\n"
+    with atomic_write(path, lambda: len(head) + len(content)) as file:
+        file.write(head)
+        file.write(content)
 
 
 def read_checkpoint(path: Path, fingerprint: str) -> dict[str, Any] | None:
     """Reads a checkpoint of this fit to the CPU, without executing anything; None where there is no file."""
+    reason, state = "", None
     try:
         with open(path, "rb") as file:
-            _check_hash(file)
-            state = torch.load(file, weights_only=True, map_location="cpu")
+            begin, written, content = file.read(len(_MAGIC)), file.read(_DIGEST + 1), file.read()
+        if begin != _MAGIC:
+            zipped = begin.startswith(b"PK")  # as torch.save begins
+            reason = "it has no hash: is it of an earlier version?" if zipped else "it does not begin like one"
+        elif written != hashlib.sha256(content).hexdigest().encode() + b"\n":
+            reason = "it is not as it was written: its SHA-256 differs"
+        else:
+            state = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
     except FileNotFoundError:
         return None
     except Exception as error:
-        reason = error if isinstance(error, _DamagedError) else type(error).__name__
+        reason = type(error).__name__
+    if reason:
         fix = "delete it to compute anew what it kept, or start without resume"
-        raise ValueError(f"{path} is not a readable checkpoint ({reason}); {fix}") from error
+        raise ValueError(f"{path} is not a readable checkpoint ({reason}); {fix}")
     if not isinstance(state, dict) or state.get("format") != _FORMAT:
         given = state.get("format") if isinstance(state, dict) else type(state).__name__
         raise ValueError(f"{path}: format {given!r} is not the one of this version, {_FORMAT}; start without resume")
@@ -135,25 +114,6 @@ def read_checkpoint(path: Path, fingerprint: str) -> dict[str, Any] | None:
             f"{path} was made with other series, targets or settings; give the same ones, or start without resume"
         )
     return state
-
-
-class _DamagedError(Exception):
-    """The reason why a checkpoint is not as it was written."""
-
-
-def _check_hash(file: BinaryIO) -> None:
-    """Raises if the content does not have the hash that was written; leaves the file where the content begins."""
-    begin = file.read(len(_MAGIC))
-    if begin != _MAGIC:
-        zipped = begin.startswith(b"PK")  # as torch.save begins
-        raise _DamagedError("it has no hash: is it of an earlier version?" if zipped else "it does not begin like one")
-    written, content = file.read(_DIGEST + 1), hashlib.sha256()
-    start = file.tell()
-    while chunk := file.read(_CHUNK):
-        content.update(chunk)
-    if written != content.hexdigest().encode() + b"\n":
-        raise _DamagedError("it is not as it was written: its SHA-256 differs")
-    file.seek(start)
 
 
 def restore(trainer: Trainer, state: dict[str, Any]) -> None:

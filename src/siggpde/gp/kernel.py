@@ -28,8 +28,7 @@ _SPREAD_POINTS = 1000
 
 
 def lengthscales(x: Tensor, lengths: Tensor | None, random: torch.Generator, ranks: Ranks = ALONE) -> Tensor:
-    """Returns max(1, sqrt(d E|x_i - x'_i|²)) for every channel i of d, over pairs of 1000 points of the series of all
-    ranks: GPSig's, by whose inverses the channels of the paper's experiments are scaled at the start."""
+    """Returns GPSig's max(1, sqrt(d E|x_i - x'_i|²)) for every channel i of d, over 1000 points of all ranks."""
     points = x[inputs.row_mask(x, lengths)]
     of_points = Shard(ranks, len(points))
     drawn = torch.randperm(of_points.total, generator=random)[:_SPREAD_POINTS]

@@ -96,8 +96,7 @@ class Nadam:
 
 
 class Minibatch(NamedTuple):
-    """Series of a minibatch on this rank: features (B, M), tail, targets and weights (B,), None for all 1; `size` is
-    that of the minibatch on all ranks, by default B, and `total` that of the training set."""
+    """Features (B, M), tail, targets, weights (B,) of this rank; `size` of the batch and `total` series on all."""
 
     features: Tensor
     tail: Tensor

@@ -55,8 +55,7 @@ class Sites(NamedTuple):
 def sum_sites(
     q: VariationalGaussian, sites: Iterable[Sites], *, dtype: torch.dtype = torch.float64, ranks: Ranks = ALONE
 ) -> NaturalParameters:
-    """sum a_n s_n s_n^T (upper triangle, shaped as the root of q) and sum s_n (g_n + a_n mu_n) over all ranks; products
-    are of `dtype`, sums over batches float64."""
+    """sum a_n s_n s_n^T (upper triangle, shaped as the root of q) and sum s_n (g_n + a_n mu_n) over all ranks."""
     precision, shift = torch.zeros_like(q.root, dtype=torch.float64), torch.zeros_like(q.mean, dtype=torch.float64)
     for batch in sites:
         features, g, a, mean = (part.to(dtype) for part in batch)
@@ -85,8 +84,7 @@ def solve_gaussian(
     prior: StandardNormal = STANDARD_NORMAL,
     ranks: Ranks = ALONE,
 ) -> bool:
-    """Sets q(u), not diagonal, to the posterior under a Gaussian likelihood of features (n, M) and targets (n,), at
-    mu_n = 0; returns False, changing nothing, if the precision is not positive definite."""
+    """Sets q(u), not diagonal, to the exact posterior; returns False, changing nothing, where there is none."""
     assert likelihood.is_gaussian and q.full
 
     def sites() -> Iterator[Sites]:
@@ -144,8 +142,7 @@ class NaturalGradient:
 
     @torch.no_grad()
     def target(self, at: Statistics, total: int, curvature: float | None = None) -> NaturalParameters:
-        """The natural parameters to which a step rho = 1 goes, from a batch out of `total` series; a given `curvature`
-        in place of every a_n makes steps shorter, and safe far from the optimum."""
+        """The natural parameters to which a step rho = 1 goes, by the sites' curvatures a_n or a given `curvature`."""
         sites = at.sites
         if curvature is not None:
             sites = [batch._replace(a=torch.full_like(batch.a, curvature)) for batch in sites]

@@ -118,8 +118,7 @@ class PaperSchedule:
 
 @dataclass
 class NadamState:
-    """The state of Nadam, a running average of the ELBO per series, and CPU seconds spent. With `learn` `best` is the
-    model's state with `best_nlpp`; `idle` evaluations have not improved enough on `reference_nlpp`."""
+    """Nadam, an average of the ELBO per series, CPU seconds, and with `learn` the best model and its scores."""
 
     optimizer: dict[str, Any] | None = None
     elbo: float | None = None
@@ -131,8 +130,7 @@ class NadamState:
 
 
 class NadamPhase(Phase[NadamState]):
-    """Minibatch steps of q(u) and of the features' parameters; with `learn` of the hyperparameters too, ending with the
-    state of the best validation NLPP."""
+    """Minibatch steps of q(u) and features; with `learn` of hyperparameters too, ending at the best validation NLPP."""
 
     state_type = NadamState
 
@@ -283,9 +281,7 @@ class NaturalGradients:
 
 @dataclass
 class NaturalState:
-    """Natural parameters of q(u), the step rho, how many steps or evaluations in a row gained too little (`idle`),
-    iterations with minibatches at the start (`warm_up`) and, if learned, the states of Adam and of the best model, and
-    the highest ELBO per series so far."""
+    """Natural parameters of q(u), the step rho, idle and warm-up steps, and with learning Adam and the best model."""
 
     precision: Tensor
     shift: Tensor

@@ -102,8 +102,7 @@ class Trainer:
 
     @torch.no_grad()
     def choose_features(self, count: int) -> None:
-        """Chooses `count` words by energy, and as many directions as the rank or, with `span_series`, as there are
-        series, anew for the present scales; q(u) is carried over to those that are kept."""
+        """Chooses `count` words by energy, and directions, anew; q(u) is carried over to those that are kept."""
         features, q = self.model.features, self.model.variational
         if not isinstance(self.cache, SignatureCache):
             return

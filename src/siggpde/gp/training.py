@@ -229,8 +229,8 @@ def _run(trainer: Trainer, phase: Phase[Any], time_limit: float | None, checkpoi
         if trainer.bar.shown:
             trainer.bar.step(history.latest())
         history.phase_seconds[phase.name] = earlier + time.perf_counter() - started  # also before an interruption
-        if reason is None and checkpoint is not None:
-            checkpoint.save_if_due(trainer, phase)
+        if reason is None and checkpoint is not None and time.perf_counter() - checkpoint.saved > checkpoint.seconds:
+            checkpoint.save(trainer, phase)
     phase.finish(trainer)
     history.phase_seconds[phase.name] = earlier + time.perf_counter() - started
     return reason

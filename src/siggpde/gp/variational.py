@@ -190,8 +190,7 @@ def add_times_upper(rows: Tensor, lower: Tensor, out: Tensor) -> None:
 
 
 def lower_products(left: Tensor, right: Tensor, buffer: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """The lower triangle of left^T (M, n) @ right (n, M) by blocks of rows, (first row, (rows, M)), undefined above it;
-    all in the memory of `buffer` (M, M), so that they are in the cache when used."""
+    """Yields the lower triangle of left^T (M, n) @ right (n, M) by blocks (first row, (rows, M)), in `buffer`."""
     for start, stop in blocks(len(buffer)):
         rows = buffer[: stop - start]
         torch.mm(left[:, start:stop].T, right[:, :stop], out=rows[:, :stop])
@@ -225,8 +224,7 @@ class StandardNormal:
     """p(u) = N(0, I): the prior of orthogonal features, whose covariance C_uu is the identity."""
 
     def add_natural_parameters(self, precision: Tensor, shift: Tensor) -> None:
-        """Adds Sigma_0^-1 to the upper triangle of `precision`, shaped as the root of q(u), and Sigma_0^-1 m_0 to
-        `shift` (latents, M); below the diagonal anything may be added."""
+        """Adds Sigma_0^-1 to the upper triangle of `precision` and Sigma_0^-1 m_0 to `shift` (latents, M)."""
         (precision.diagonal(dim1=1, dim2=2) if precision.ndim == 3 else precision).add_(1.0)
 
     def kl(self, q: VariationalGaussian) -> float:

@@ -83,51 +83,31 @@ the logarithms of bandwidth and amplitude (n, 2)."""
 
 
 def diagonal(run: DiagonalPass, x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool) -> Tensor:
-    static = settings.static
-    bandwidth, amplitude = (None, None) if static is None else static.tensors
-    return _apply_diagonal(x, lengths, bandwidth, amplitude, run, settings, log)
+    """The values of `run`, which computes gradients in the same pass: they are kept for the first backward pass."""
+    kept: list[tuple[Tensor, Tensor | None]] = []
 
-
-class _Diagonal(torch.autograd.Function):
-    """One pass computes value and gradient, so the forward pass keeps the gradient for the first backward pass."""
-
-    @staticmethod
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, x: Tensor, lengths: Any, bandwidth: Any, amplitude: Any, run: DiagonalPass, settings: KernelSettings,
-        log: bool,
-    ) -> Tensor:  # fmt: skip
+    def values(x: Tensor, *_: Any) -> Tensor:
         value, *gradients = run(x, lengths, settings, log)
-        ctx.save_for_backward(x, lengths, bandwidth, amplitude)
-        ctx.call = run, settings, log
-        ctx.kept = [gradients]
+        kept.append((gradients[0], gradients[1]))
         return value
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        x, lengths, bandwidth, amplitude = ctx.saved_tensors
-        if ctx.kept:
-            gradients = ctx.kept.pop()
-        else:  # an earlier backward pass has used it: compute it again
-            run, settings, log = ctx.call
+    def gradients(grad: Tensor, x: Tensor, bandwidth: Any, amplitude: Any) -> tuple[Tensor | None, ...]:
+        if not kept:  # an earlier backward pass has used it: compute it again
             with warnings.catch_warnings():  # the forward pass has warned already
                 warnings.simplefilter("ignore")
-                _, *gradients = run(x, lengths, settings, log)
-        of_x, *of_parameters = once_differentiable(_diagonal_gradients, grad, x, bandwidth, amplitude, *gradients)
-        return of_x, None, *of_parameters, None, None, None
+                values(x)
+        of_x, of_logarithms = kept.pop()
+        scaled = of_x * grad.view(-1, 1, 1)
+        if of_logarithms is None:
+            return scaled, None, None
+        return scaled, *per_parameter(grad.double() @ of_logarithms.double(), bandwidth, amplitude)
+
+    parameters = (None, None) if settings.static is None else settings.static.tensors
+    return _apply_with_gradients(values, gradients, False, x, *parameters)
 
 
-def _diagonal_gradients(
-    grad: Tensor, _x: Tensor, bandwidth: Any, amplitude: Any, of_x: Tensor, of_logarithms: Tensor | None
-) -> tuple[Tensor | None, ...]:
-    """The gradients for sensitivities grad (n,); `_x` tells `once_differentiable` that they depend on x."""
-    scaled = of_x * grad.view(-1, 1, 1)
-    if of_logarithms is None:
-        return scaled, None, None
-    return scaled, *per_parameter(grad.double() @ of_logarithms.double(), bandwidth, amplitude)
-
-
-# `_Diagonal.apply` without the checks for transforms of torch.func, which are refused and take a twentieth of a call.
-_apply_diagonal: Any = super(torch.autograd.Function, _Diagonal).apply  # pyright: ignore[reportAttributeAccessIssue]
+# `apply` without the checks for transforms of torch.func, which are refused and take a twentieth of a call.
+_apply_with_gradients: Any = super(torch.autograd.Function, _WithGradients).apply  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class Pairs(NamedTuple):

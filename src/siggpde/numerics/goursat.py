@@ -171,8 +171,7 @@ def scheme_of(refine: int) -> Scheme:
 
 
 def split_path(x: Tensor, lengths: Tensor | None, scheme: Scheme, static: StaticKernel | None = None) -> Tensor:
-    """Returns the pieces (n, pieces, fields) of the paths x (n, length, channels), zeros after the end of a series:
-    channels of the increment, or with a static kernel start and end of the segment and 1 / its pieces."""
+    """Returns the pieces (n, pieces, fields): increments, or with a static kernel start, end and 1 / pieces."""
     mask = row_mask(x, lengths)[:, :, None]
     inside = mask[:, 1:]
     # Masked on both sides, so that padding may hold anything and still gets no gradient.

@@ -31,8 +31,7 @@ Result = TypeVar("Result")
 
 
 def checked_once(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Keeps the last results as `functools.lru_cache` does, but by type and value, as 2.0 equals 2 and True equals 1.
-    An argument that cannot be hashed reaches the function, which raises."""
+    """Keeps the last results by type and value; what cannot be hashed reaches the function, which raises."""
     cached = lru_cache(maxsize=64, typed=True)(function)
 
     @wraps(function)

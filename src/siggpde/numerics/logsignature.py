@@ -180,8 +180,7 @@ class LogBasis:
 
 @lru_cache(maxsize=64)
 def log_basis(channels: int, depth: int, basis: Basis) -> LogBasis:
-    """The inverse of L^w = sum over elements e of B_we c_e, where B_we is the coefficient of the word w in e: block by
-    block, because different letters do not mix, and in integers, because both bases generate the free Lie ring."""
+    """The inverse of L^w = sum over e of B_we c_e, B_we being the coefficient of w in the element e, in integers."""
     words = tuple(lyndon_words(channels, depth))
     if basis == "words":
         index = np.arange(len(words) + 1)
@@ -196,8 +195,10 @@ def log_basis(channels: int, depth: int, basis: Basis) -> LogBasis:
     entries: list[list[tuple[int, int]]] = [[] for _ in brackets]
     for rows, columns in blocks.values():
         block = np.array([[expanded[e].get(words[w], 0) for e in columns] for w in rows])
-        for e, inverse in zip(columns, _integer_inverse(block), strict=True):
-            entries[e] = [(w, int(value)) for w, value in zip(rows, inverse, strict=True) if value]
+        inverse = np.rint(np.linalg.inv(block.astype(np.float64))).astype(np.int64)  # exact: the determinant is 1 or -1
+        assert np.array_equal(block @ inverse, np.eye(len(block), dtype=np.int64)), "not a basis of the Lie algebra"
+        for e, row in zip(columns, inverse, strict=True):
+            entries[e] = [(w, int(value)) for w, value in zip(rows, row, strict=True) if value]
     starts = np.cumsum([0, *map(len, entries)])
     flat = [entry for row in entries for entry in row]
     values = np.array([value for _, value in flat], dtype=np.float64)
@@ -227,10 +228,3 @@ def witt_dimension(channels: int, depth: int) -> int:
         shorter = sum(k * counts[k - 1] for k in range(1, m) if m % k == 0)
         counts.append((channels**m - shorter) // m)
     return sum(counts)
-
-
-def _integer_inverse(matrix: np.ndarray) -> np.ndarray:
-    """The inverse of an integer matrix with determinant 1 or -1, exact."""
-    inverse = np.rint(np.linalg.inv(matrix.astype(np.float64))).astype(np.int64)
-    assert np.array_equal(matrix @ inverse, np.eye(len(matrix), dtype=np.int64)), "not a basis of the Lie algebra"
-    return inverse

@@ -154,8 +154,7 @@ def apply_chen(start: Tensor, increments: Tensor, words: Sequence[tuple[int, ...
 
 
 def chen_signature(x: Tensor, mask: Tensor, words: Sequence[tuple[int, ...]], by: Extend = apply_chen) -> Tensor:
-    """The signature (n, M) of finite paths x (n, length, channels) at the points of mask (n, length), by `by`; words,
-    not checked, are prefix-closed, the empty word first."""
+    """The signature (n, M) of paths x (n, length, channels) at points of mask (n, length), words prefix-closed."""
     before = torch.cat([x[:, :1], x[:, :-1]], 1)  # the first increment is zero, which changes nothing
     increments = torch.where(mask[:, :, None], x - before, 0.0)
     start = torch.zeros(len(x), len(words), dtype=x.dtype, device=x.device)

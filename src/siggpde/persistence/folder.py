@@ -54,8 +54,7 @@ def write_folder(
     *,
     force: bool = False,
 ) -> None:
-    """Saves tensors, metadata (plain values that JSON can hold) and the card (Markdown) as the folder `path`; only with
-    `force` in place of a model that is there, and never in a folder with anything else."""
+    """Saves tensors, metadata and the card as the folder `path`; in place of a model only with `force`."""
     data = _pack(tensors)
     digest = hashlib.sha256(data).hexdigest()
     name = data_name(digest)

@@ -131,13 +131,12 @@ def _path_channels(state: Any) -> int:
 # Blocks of views. Of each pair of kinds that one class of blocks has, a setting tells which it is.
 
 
-def _different(values: Any, at: Place) -> None:
-    at.demand(len(set(values)) == len(values), "has a value twice")
-
-
 def _windows(bins: Schema) -> Schema:
     settings = {
-        "lifts": also(list_of(set(LIFTS), least=1, most=len(LIFTS)), _different),
+        "lifts": also(
+            list_of(set(LIFTS), least=1, most=len(LIFTS)),
+            lambda lifts, at: at.demand(len(set(lifts)) == len(lifts), "has a value twice"),
+        ),
         "points": integer(3, 1000),
         "max_dilations": integer(1, 100),
         "max_windows": integer(1, 10**5),
@@ -400,11 +399,8 @@ _FACT_SCORES = {  # in units of the user's
 
 
 def _statistic_channels(scores: Any, at: Place) -> None:
-    """That there are not more channels than statistics of them."""
-    channels = 0 if scores.get("always") is None else len(scores["always"])
-    at.demand(
-        channels * len(OF_CHANNELS) <= len(scores["medians"]), f"has statistics of fewer than {channels} channels"
-    )
+    known, channels = len(scores["medians"]), 0 if scores.get("always") is None else len(scores["always"])
+    at.demand(channels * len(OF_CHANNELS) <= known, f"has statistics of fewer than {channels} channels")
 
 
 _NOVELTY = {

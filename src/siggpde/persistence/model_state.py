@@ -29,7 +29,15 @@ def model_state(model: SignatureGP) -> tuple[dict[str, Tensor], dict[str, Any]]:
     for module, kind in ((model, SignatureGP), (kernel, SignatureKernel), (features, OrthogonalSignatureFeatures)):
         if type(module) is not kind:
             raise ValueError(f"{type(module).__name__} is not {kind.__name__} itself, so its code cannot be saved")
-    likelihood = _likelihood_settings(model.likelihood)
+    likelihood, kind = model.likelihood.settings(), type(model.likelihood)
+    if not likelihood["name"]:
+        raise ValueError(f"{kind.__name__} cannot be saved: it has no name; take one of siggpde.likelihoods")
+    try:
+        again = type(Likelihood.from_settings(likelihood))
+    except ValueError as error:
+        raise ValueError(f"the likelihood cannot be saved: {error}") from error
+    if again is not kind:
+        raise ValueError(f"{kind.__name__} cannot be saved: the name in its settings is that of {again.__name__}")
     tensors: dict[str, Tensor] = {}
     layouts: dict[str, list[int]] = {}
     for name, value in model.state_dict().items():
@@ -144,21 +152,6 @@ def _features(tensors: dict[str, Tensor], settings: Mapping[str, Any], channels:
         _check(tensors, _BASIS, (len(chosen), max(1, basis.shape[1])), torch.float64)
     features.basis = basis
     return features
-
-
-def _likelihood_settings(likelihood: Likelihood) -> dict[str, Any]:
-    """The settings of the likelihood, after checking that a likelihood of the same class can be made from them."""
-    kind = type(likelihood).__name__
-    settings = likelihood.settings()
-    if not settings["name"]:
-        raise ValueError(f"{kind} cannot be saved: it has no name; take one of siggpde.likelihoods")
-    try:
-        again = Likelihood.from_settings(settings)
-    except ValueError as error:
-        raise ValueError(f"the likelihood cannot be saved: {error}") from error
-    if type(again) is not type(likelihood):
-        raise ValueError(f"{kind} cannot be saved: the name in its settings is that of {type(again).__name__}")
-    return settings
 
 
 def _check(tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:

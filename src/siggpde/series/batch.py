@@ -193,8 +193,7 @@ def collect(X: Any, name: str = "X") -> SeriesBatch:
 
 
 def collect_chunks(X: Any, name: str = "X", *, max_values: int | None) -> Iterator[SeriesBatch]:
-    """Yields the batch of `collect` in chunks of at most `max_values` numbers (but at least one series), so that long
-    series that are shortened afterwards, or a file larger than memory, are never in memory at once."""
+    """Yields the batch of `collect` in chunks of at most `max_values` numbers, but at least one series."""
     if hasattr(X, "columns"):
         refuse_frames_of_sktime(X, name)
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X) and np.ndim(X[0]) > 0:
@@ -235,8 +234,7 @@ def collect_chunks(X: Any, name: str = "X", *, max_values: int | None) -> Iterat
 
 
 def refuse_frames_of_sktime(X: Any, name: str, series: str | None = None) -> None:
-    """Raises ValueError, with the call that reads it, for a frame of pandas whose cells hold whole series or whose rows
-    are points with an index of several levels, unless a column `series` tells series apart."""
+    """Raises ValueError, with the call that reads it, for a frame as sktime has them, without a column `series`."""
     pandas = sys.modules.get("pandas")  # whoever has a frame of pandas has imported it
     if pandas is None or not isinstance(X, pandas.DataFrame) or (series is not None and series in X.columns):
         return
@@ -426,8 +424,7 @@ def all_gather_series(shard: Shard, rows: Tensor, batch: SeriesBatch) -> SeriesB
 
 
 def fingerprint(shard: Shard, batch: SeriesBatch, *settings: Any) -> str:
-    """Returns a hash of the series of all ranks, with time stamps, and of settings; it does not depend on which rank
-    holds what, since the hashes of series, each with its number, are added."""
+    """Returns a hash of series, with time stamps, and of settings, the same whichever rank holds what."""
     columns = [column for column in (batch.values, batch.times) if column is not None]
     arrays = [column.detach().cpu().contiguous().numpy() for column in columns]
     counts = None if batch.lengths is None else batch.lengths.tolist()

@@ -154,8 +154,7 @@ class Preparation:
         return preparation
 
     def _collected(self, X: Any, name: str, learned: _Sums | None = None) -> tuple[SeriesBatch, Tensor]:
-        """Returns the batch of steps 1 to 5, chunk by chunk, and which channels (n, channels), set to 0, have no
-        observation in a series; `learned` takes the sums over the chunks."""
+        """Returns the batch, and which channels (n, channels), set to 0, have no observation; `learned` takes sums."""
         unobserved: list[Tensor] = []
         statistics: list[Tensor] = []
 

@@ -54,8 +54,7 @@ class Related:
         return f"{self.count} of {len(self.family)} training series are related ({counts}), in {families} families"
 
     def without_copies(self, y: Tensor) -> tuple[Tensor, Related]:
-        """Returns the rows (k,) of the series that are no copy, equal or nearly so, of one before them with the same
-        target, and how these are related."""
+        """Returns the rows (k,) of series that copy none before with the same target, and how these are related."""
         a, b, step = self.pairs.T
         copies = (step == 0) & (self.lengths[a] == self.lengths[b]) & (y[a] == y[b])
         copied = _components(self.pairs[copies], len(y))
@@ -115,8 +114,7 @@ class Related:
 
 
 def find_related(X: Any, batch: SeriesBatch, time_channel: int | None, shard: Shard) -> Related:
-    """Returns the families of the series of all ranks; X are those of this rank as they were handed in, and `batch` the
-    same without gaps. Equal and overlapping series have the very same values, missing ones included."""
+    """Returns the families of the series of all ranks; X are those of this rank as handed in, `batch` prepared."""
     total, runs = shard.total, _Runs(X, time_channel, shard)
     informative = runs.informative(runs.changes)
     # Series that say too little to be told apart are related to none.
@@ -169,8 +167,7 @@ class _Runs:
         return changes * self.bits >= 2 * math.log2(self.places) + _CHANCE
 
     def overlaps(self, alone: Tensor) -> Tensor:
-        """Returns pairs of series with the step from the start of the first to that of the second, (k, 3): the first or
-        the last run of one is in the other at both ends of what they share. Only series `alone` (n,) count."""
+        """Returns pairs of series `alone` (n,), (k, 3) with the step of their starts, that agree where they overlap."""
         ends: list[np.ndarray] = []  # series, place and hash of the first and of the last run, and which it is
         for hashes, owner, place in self._hashed():
             for order in (slice(None), slice(None, None, -1)):
@@ -207,8 +204,7 @@ class _Runs:
         return self.shard.ranks.all_gather_rows(torch.from_numpy(np.concatenate(parts))).numpy()
 
     def _chunks(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-        """Yields, for some series at a time, their points one after another: hashes, series and place in it, whether it
-        differs from the point before, four (N,), and the lengths of the series."""
+        """Yields hashes of points, their series and place, and whether they changed, (N,); and lengths of series."""
         first = self.shard.first
         for raw in collect_chunks(self.X, max_values=_CHUNK_VALUES):
             values, length = raw.values.numpy(), raw.counts().numpy()
@@ -251,8 +247,7 @@ _ROWS = 1024
 
 
 def _near_pairs(batch: SeriesBatch, lengths: Tensor, alone: Tensor, shard: Shard) -> Tensor:
-    """Returns pairs (k, 2) of series that differ by a little noise, where half of all have such relatives: distances to
-    the nearest jump after them, which they do in data without copies for few series only."""
+    """Returns pairs (k, 2) of series that differ by a little noise, where at least half of all have such relatives."""
     rows = alone.nonzero()[:, 0]
     sketch = _sketch(batch, _SKETCH if shard.total <= _MOST else _NARROW, shard)
     sketch, lengths = shard.ranks.all_gather_rows(sketch)[rows].cpu(), lengths[rows]

@@ -92,8 +92,7 @@ class Spectrogram:
         return max(0, (length - self.overlap) // (self.nfft - self.overlap)) if length >= self.nfft else 0
 
     def __call__(self, batch: SeriesBatch) -> SeriesBatch:
-        """Returns (n, segments, channels x bins) of (n, length, channels), with the centres of segments as times, in
-        seconds; missing samples make their segments missing."""
+        """Returns (n, segments, channels x bins) at the centres of segments, in seconds, of (n, length, channels)."""
         # Takes a second to import, and few need it.
         from scipy import signal  # noqa: PLC0415
 
@@ -126,12 +125,7 @@ class Spectrogram:
         lengths = None if bool((counts == steps).all()) else counts
         step = self.nfft - self.overlap
         times = (torch.arange(steps, dtype=torch.float64) * step + self.nfft / 2) / self.rate
-        self._finish(values)
-        return SeriesBatch(torch.from_numpy(values), lengths, times.repeat(n, 1), batch.first)
-
-    def _finish(self, values: np.ndarray) -> None:
-        """Takes logarithms and standardises, in place; padding is NaN."""
-        known = np.isfinite(values)
+        known = np.isfinite(values)  # padding is NaN
         if self.log:
             peak = np.where(known, values, 0.0).max(axis=(1, 2), keepdims=True)
             values[:] = 10 * np.log10(np.maximum(values, np.maximum(_FLOOR * peak, _SILENCE)))
@@ -140,6 +134,7 @@ class Spectrogram:
             values -= np.where(known, values, 0.0).sum(axis=(1, 2), keepdims=True) / count
             spread = np.sqrt((np.where(known, values, 0.0) ** 2).sum(axis=(1, 2), keepdims=True) / count)
             values /= np.where(spread > 0, spread, 1.0)
+        return SeriesBatch(torch.from_numpy(values), lengths, times.repeat(n, 1), batch.first)
 
     def _bins(self) -> range:
         last = self.nfft // 2

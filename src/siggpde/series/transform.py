@@ -286,8 +286,7 @@ class PathTransform:
         return (chunk.values - mean.to(chunk.values.device)) / spread.to(chunk.values.device)
 
     def _running_sums(self, path: Tensor) -> Tensor:
-        """Returns running sums of absolute changes (n, length, channels), or of lengths (n, length, 1), of paths that
-        stand still after their ends."""
+        """Returns running sums of changes (n, length, channels), or of lengths (n, length, 1), of paths."""
         steps = path.diff(dim=1)
         size = steps.abs() if self.options.append == "variation" else steps.norm(dim=2, keepdim=True)
         return torch.nn.functional.pad(size.cumsum(dim=1), (0, 0, 1, 0))
@@ -311,8 +310,7 @@ def _of_each(batch: SeriesBatch) -> tuple[Tensor, Tensor]:
 
 
 def _even_times(path: Tensor, counts: Tensor | None, clock: Clock) -> Tensor:
-    """Returns evenly spaced times (n, length, 1), from 0 to sqrt(12) at the last point of every path; with "points" to
-    sqrt(12 (l - 1) / (l + 1)) of l points, whose spread is 1."""
+    """Returns even times (n, length, 1), to sqrt(12) at the last point, or with spread 1 over the points of a path."""
     n, length, _ = path.shape
     index = torch.arange(length, dtype=path.dtype, device=path.device).expand(n, length)
     last = torch.full((n,), length - 1, device=path.device) if counts is None else counts - 1

@@ -226,8 +226,7 @@ def normal_trapezoid(count: int, reach: float = 8.5) -> tuple[Tensor, Tensor]:
 
 
 def sobol_normal(count: int, dimensions: int, seed: int = 0) -> Tensor:
-    """Quasi-random standard normal points (count, dimensions), float64: scrambled Sobol points and their negatives,
-    with second moment 1 and, with points enough, no correlation. The global random state is not used."""
+    """Quasi-random standard normal points (count, dimensions), float64: scrambled Sobol points and their negatives."""
     if count < 2 or count % 2:
         raise ValueError(f"points come in pairs z, -z: their number must be even and at least 2, got {count}")
     if not 1 <= dimensions <= SobolEngine.MAXDIM:

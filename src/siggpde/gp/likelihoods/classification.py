@@ -56,7 +56,14 @@ class Bernoulli(Classification):
 
     def _statistics(self, mean: Tensor, variance: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, weights, sign = _signed(mean, variance, y, _BERNOULLI_POINTS)
-        slope, curvature = _probit_derivatives(x) if self.link == "probit" else _logit_derivatives(x)
+        if self.link == "logit":  # the slope 1 - s of log s, the logistic function, and s (1 - s)
+            slope = torch.sigmoid(-x)
+            curvature = slope * torch.sigmoid(x)
+        else:  # the slope r = phi / Phi of log Phi, and r (x + r), between 0 and 1
+            slope = math.sqrt(2 / math.pi) / torch.special.erfcx(-x / math.sqrt(2))
+            inverse = x.clamp(max=_FAR).pow(-2)
+            # Far to the left x + r is lost to rounding; r (x + r) = 1 - 1/x^2 + 6/x^4 - ..
+            curvature = torch.where(x < _FAR, 1 - inverse + 6 * inverse.square(), slope * (x + slope)).clamp_(0, 1)
         parts = self._log_prob(x) @ weights, sign * (slope @ weights)[:, None], (curvature @ weights)[:, None]
         value, g, a = (self._weighted(y, part.to(mean.dtype)) for part in parts)
         return value, g, a
@@ -86,21 +93,6 @@ def _signed(mean: Tensor, variance: Tensor, y: Tensor, points: int) -> tuple[Ten
     locations, weights = (part.to(mean.device) for part in gauss_hermite(points))
     sign = _sign(y)
     return sign * (mean.double() + deviation(variance.double()) * locations), weights, sign
-
-
-def _probit_derivatives(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The slope r = phi / Phi of log Phi, and minus its second derivative, r (x + r), between 0 and 1."""
-    ratio = math.sqrt(2 / math.pi) / torch.special.erfcx(-x / math.sqrt(2))
-    inverse = x.clamp(max=_FAR).pow(-2)
-    # Far to the left x + r is lost to rounding; r (x + r) = 1 - 1/x^2 + 6/x^4 - ..
-    curvature = torch.where(x < _FAR, 1 - inverse + 6 * inverse.square(), ratio * (x + ratio))
-    return ratio, curvature.clamp_(0, 1)
-
-
-def _logit_derivatives(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The slope 1 - s of log s, the logistic function, and minus its second derivative, s (1 - s)."""
-    other = torch.sigmoid(-x)
-    return other, other * torch.sigmoid(x)
 
 
 _CHUNK_BYTES = 2**23

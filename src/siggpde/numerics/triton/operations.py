@@ -136,8 +136,7 @@ class Side(NamedTuple):
 
 
 def prepare(pairs: Pairs, side: int) -> Side:
-    """Plans side x (0) or y (1), more tightly where a rough k(X, X) shows that paths come back on themselves; with
-    norms grids are to be rescaled, so that k(X, X) may be out of range."""
+    """Plans side x (0) or y (1), more tightly where a rough k(X, X) shows that paths come back on themselves."""
     x, lengths = (pairs.y, pairs.y_lengths) if side else (pairs.x, pairs.x_lengths)
     assert x is not None
     (static, refine, tol, _), log = pairs.settings, pairs.norms is not None

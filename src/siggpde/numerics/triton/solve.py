@@ -175,8 +175,7 @@ class LiftedBatch(Batch):
         return self._of_scaled(of_segments) / self.bandwidth
 
     def of_log_scales(self, of_segments: Tensor, centre: Tensor) -> Tensor:
-        """Gradients in the logarithms of factors of the channels, (n, channels), float64; `centre` is subtracted from
-        points, because gradients of a common shift cancel only to rounding."""
+        """Gradients in log factors of the channels, (n, channels), float64, of points less `centre`, which cancels."""
         return ((self.points.double() - centre) * self._of_scaled(of_segments).double()).sum(1)
 
     def of_log_parameters(self, of_segments: Tensor, centre: Tensor) -> Tensor:
