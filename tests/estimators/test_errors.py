@@ -91,7 +91,7 @@ def test_bad_targets(kinds: list[str], targets: Any, match: str):
 @pytest.mark.parametrize(
     ("name", "values", "match"),
     [
-        ("dtype", ["float16", np.float32, [1]], "dtype must be 'auto', 'float32' or 'float64', got"),
+        ("dtype", ["float16", np.float32, [1]], "dtype must be one of 'auto', 'float32', 'float64', got"),
         ("device", ["tpu", "cuda", "cuda:99"], "device='(tpu|cuda|cuda:99)' cannot be used: .*; take device='cpu'"),
         ("device", [3, None], "device must be 'auto' or a device of torch such as 'cpu', 'cuda' or 'cuda:1', got"),
         ("members", [0, -1, 1.5, "many", True, None], "members must be an integer of at least 1, got"),

@@ -72,10 +72,9 @@ def at_least(name: str, value: Any, minimum: int, automatic: int | None = None) 
     return int(value)
 
 
-def optional_folder(name: str, given: Any) -> Path | None:
-    """The path of a folder that need not exist, or None; a file is refused here and not after hours of a fit."""
-    if given is None:
-        return None
+def folder_of(estimator: Any, name: str) -> Path:
+    """The path of a folder that need not exist; a file is refused here and not after hours of a fit."""
+    given = getattr(estimator, name)
     if not isinstance(given, str | os.PathLike):
         raise ValueError(f"{name} must be the path of a folder or None, got {given!r}")
     path = Path(given)
@@ -239,9 +238,9 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
         seed=seed_of(estimator.random_state),
         dtype=DTYPES[dtype],
         progress=None if estimator.verbose else False,
-        checkpoint=optional_folder("checkpoint", estimator.checkpoint),
+        checkpoint=None if estimator.checkpoint is None else folder_of(estimator, "checkpoint"),
         resume=bool(estimator.resume),
-        cache_dir=optional_folder("cache_dir", estimator.cache_dir),
+        cache_dir=None if estimator.cache_dir is None else folder_of(estimator, "cache_dir"),
         views=chosen_views(estimator.views, keep_series),
         keep_series=keep_series,
         related=estimator.related,

@@ -67,7 +67,8 @@ def trained_attributes(
                 raise ValueError("one series is not enough to learn from (n_samples=1); give two or more")
             assert preparation.raw_channels is not None
             attributes = channel_attributes(X, preparation.raw_channels, estimator.channel_names)
-        batch = replace(pad_to_longest(batch, ranks), first=shard.first)
+        if not ranks.alone:
+            batch = replace(pad_to_longest(batch, ranks), first=shard.first)
         if facts is not None:
             known, values = learned_facts(facts, len(batch), ranks)
             settings, batch = replace(settings, facts=known), replace(batch, facts=values)

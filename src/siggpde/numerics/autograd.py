@@ -84,11 +84,11 @@ the logarithms of bandwidth and amplitude (n, 2)."""
 
 def diagonal(run: DiagonalPass, x: Tensor, lengths: Tensor | None, settings: KernelSettings, log: bool) -> Tensor:
     """The values of `run`, which computes gradients in the same pass: they are kept for the first backward pass."""
-    kept: list[tuple[Tensor, Tensor | None]] = []
+    kept: list[Any] = []
 
     def values(x: Tensor, *_: Any) -> Tensor:
         value, *gradients = run(x, lengths, settings, log)
-        kept.append((gradients[0], gradients[1]))
+        kept.append(gradients)
         return value
 
     def gradients(grad: Tensor, x: Tensor, bandwidth: Any, amplitude: Any) -> tuple[Tensor | None, ...]:

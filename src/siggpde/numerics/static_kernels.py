@@ -52,7 +52,7 @@ class StaticKernel(NamedTuple):
     @property
     def numbers(self) -> tuple[int, float, float, float]:
         """What the native core takes: its number for the kernel, bandwidth, amplitude, alpha."""
-        return KINDS.index(self.name), float(self.bandwidth), float(self.amplitude), self.alpha
+        return KINDS.index(self.name), _number(self.bandwidth), _number(self.amplitude), self.alpha
 
     def parameters(self, x: Tensor) -> tuple[Parameter, Parameter]:
         """Bandwidth and amplitude for computing with x: its dtype and device."""
@@ -89,13 +89,17 @@ def check_static(
     return StaticKernel(static, width, _positive(amplitude, "amplitude"), float(power)), None  # pyright: ignore[reportArgumentType]
 
 
+def _number(value: Parameter) -> float:
+    return float(value.detach() if isinstance(value, Tensor) else value)
+
+
 def _positive(value: Parameter, name: str) -> Parameter:
     """The value as a float, or as a float64 scalar if it wants a gradient."""
     if not isinstance(value, Tensor | Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number or a scalar tensor, got {type(value).__name__}")
     if isinstance(value, Tensor) and (value.numel() != 1 or value.is_complex()):
         raise ValueError(f"{name} must be one positive, finite number, got {value!r}")
-    number = float(value.detach()) if isinstance(value, Tensor) else float(value)
+    number = _number(value)
     if not _SMALLEST <= number <= _LARGEST:
         raise ValueError(f"{name} must be one positive, finite number, from 1e-30 to 1e30, got {value!r}")
     if isinstance(value, Tensor) and value.requires_grad:
