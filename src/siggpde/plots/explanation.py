@@ -100,7 +100,9 @@ def plot_series(
     for what, entries in (("channels", names), ("units", given)):
         if len(entries) != count:
             raise ValueError(f"{what} must have {count} entries, one a channel of values, got {len(entries)}")
-    shown = _largest(data.contributions, most)
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise ValueError(f"most must be a whole number of at least 1, got {most!r}")
+    shown = np.sort(np.argsort(-np.abs(data.contributions).sum(axis=1), kind="stable")[:most])
     drawn = _axes(axes, len(shown))
     largest = float(np.abs(data.contributions).max()) or 1.0
     to_axis, time_label = style.time_axis(drawn.tolist(), None if times is None else time_format, data.times, time_unit)
@@ -138,9 +140,14 @@ def _channel(ax: Axes, data: _Series, channel: int, colours: Any) -> None:
         ax.set_yticks([])
         return
     ax.plot(times, series, color=style.PALE, linewidth=1.2, zorder=1)  # what is in no segment
-    spread = [None] * (len(edges) - 1) if data.spread is None else data.spread[channel].tolist()
-    certain = zip(data.contributions[channel].tolist(), spread, strict=True)
-    paled = [_paled(colours.to_rgba(value)[:3], _certainty(value, std)) for value, std in certain]
+    certain, parts = np.ones((len(edges) - 1, 1)), data.contributions[channel]
+    if data.spread is not None:  # the share 2 Phi(|c| / s) - 1 of the full colour for a contribution c, of spread s
+        spread = data.spread[channel]
+        ratio = np.divide(np.abs(parts), spread, out=np.where(parts != 0, np.inf, 0.0), where=spread > 0)
+        certain = np.array([[math.erf(one / math.sqrt(2))] for one in ratio.tolist()])
+    # Mixed with a grey that is visible on every background: transparent lines would show their joints.
+    pale, share = style.require_matplotlib("colors").to_rgb(style.PALE), _PALEST + (1 - _PALEST) * certain
+    paled = share * colours.to_rgba(parts)[:, :3] + (1 - share) * pale
     for segment, colour in enumerate(paled):
         start, end = edges[segment], edges[segment + 1]
         inside = times[(times > start) & (times < end)]
@@ -153,7 +160,7 @@ def _channel(ax: Axes, data: _Series, channel: int, colours: Any) -> None:
     ax.add_collection(style.require_matplotlib("collections").LineCollection([line for line, _ in across], **thin))
     marked = np.flatnonzero(style.marked_readings(ax, series))
     inside = np.clip(np.searchsorted(edges, times[marked], side="right") - 1, 0, len(paled) - 1)
-    ax.scatter(times[marked], series[marked], s=14, c=[paled[index] for index in inside], linewidth=0, zorder=2.5)
+    ax.scatter(times[marked], series[marked], s=14, c=paled[inside], linewidth=0, zorder=2.5)
     if data.changed is not None:
         other = data.changed[channel]
         differs = np.abs(other - series) > _CHANGED * max(float(np.nanmax(series) - np.nanmin(series)), 1e-300)
@@ -181,27 +188,6 @@ def _cut_far(ax: Axes, series: np.ndarray, other: np.ndarray) -> None:
         ax.annotate(f"up to {largest:.4g}".replace("-", "−"), (1, 1), (0, 2), va="bottom", **at)
     if least < bottom:
         ax.annotate(f"down to {least:.4g}".replace("-", "−"), (1, 0), (0, 2), va="bottom", **at)
-
-
-def _certainty(contribution: float, spread: float | None) -> float:
-    """The share 2 Phi(|c| / s) - 1 of the full colour for a contribution c; 1 without a standard deviation s."""
-    if spread is None:
-        return 1.0
-    return math.erf(abs(contribution) / spread / math.sqrt(2)) if spread > 0 else float(contribution != 0)
-
-
-def _paled(colour: Sequence[float], certainty: float) -> tuple[float, ...]:
-    """Mixed with a grey that is visible on every background: transparent lines would show their joints."""
-    pale, share = style.require_matplotlib("colors").to_rgb(style.PALE), _PALEST + (1 - _PALEST) * certainty
-    return tuple(share * front + (1 - share) * behind for front, behind in zip(colour, pale, strict=True))
-
-
-def _largest(contributions: np.ndarray, most: int) -> np.ndarray:
-    """The indices of at most so many channels, ascending."""
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise ValueError(f"most must be a whole number of at least 1, got {most!r}")
-    total = np.abs(contributions).sum(axis=1)
-    return np.sort(np.argsort(-total, kind="stable")[:most])
 
 
 def _axes(axes: Any, count: int) -> np.ndarray:
@@ -302,34 +288,21 @@ def plot_explanation(
     values, times = _split("x", x, time_channel)
     contrast, std = _of_channels(segments, len(values))
     _check_same_points(segments, values.shape[1], times)
-    drawn = plot_series(
-        values,
-        contrast,
-        segment_edges(segments),
-        axes,
-        times=times,
-        std=std,
-        counterfactual=None if other is None else _split("counterfactual", other, time_channel)[0],
-        counterfactual_label=_counterfactual_label(counterfactual),
-        channels=list(segments.channels[: len(values)]),
-        units=units,
-        time_unit=time_unit,
-        time_format=segments.time_format,
-        label=_colour_label(explanation, unit),
-        most=most,
-    )
+    title = f"{explanation.label}: probability {_chance(explanation.probability or 0.0)}"
+    label = f"for {explanation.label} (+) or for {explanation.runner_up} (−), logits"
+    if explanation.probability is None:
+        title = f"predicted {_number(explanation.mean, explanation.std)}{f' {unit}' if unit else ''}"
+        label = style.with_unit("contribution", unit)
+    changed = None if other is None else _split("counterfactual", other, time_channel)[0]
+    known: dict[str, Any] = {"times": times, "time_unit": time_unit, "time_format": segments.time_format, "std": std}
+    known |= {"channels": list(segments.channels[: len(values)]), "units": units, "label": label, "most": most}
+    known |= {"counterfactual": changed, "counterfactual_label": _counterfactual_label(counterfactual)}
+    drawn = plot_series(values, contrast, segment_edges(segments), axes, **known)
     size, lines = style.letters(drawn[0]), 1 if other is None else 2  # above the name of the channel and the legend
     above: dict[str, Any] = {"xy": (0, 1), "xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
-    title, place = _title(explanation, unit), (0, 1.5 * size * lines + 3)
-    drawn[0].annotate(title, xytext=place, size=size + 0.5, fontweight="bold", **above)
+    drawn[0].annotate(title, xytext=(0, 1.5 * size * lines + 3), size=size + 0.5, fontweight="bold", **above)
     style.literal(drawn[0].get_figure(root=True))
     return drawn
-
-
-def _title(explanation: SeriesExplanation, unit: str | None) -> str:
-    if explanation.probability is None:
-        return f"predicted {_number(explanation.mean, explanation.std)}{f' {unit}' if unit else ''}"
-    return f"{explanation.label}: probability {_chance(explanation.probability)}"
 
 
 def _number(mean: float | None, std: float | None) -> str:
@@ -344,12 +317,6 @@ def _chance(probability: float) -> str:
     """Rounded, but never to certainty."""
     rounded = f"{probability:.3f}"
     return "> 0.999" if rounded == "1.000" else rounded
-
-
-def _colour_label(explanation: SeriesExplanation, unit: str | None) -> str:
-    if explanation.probability is None:
-        return f"contribution ({unit})" if unit else "contribution"
-    return f"for {explanation.label} (+) or for {explanation.runner_up} (−), logits"
 
 
 def _counterfactual_label(counterfactual: Any) -> str:

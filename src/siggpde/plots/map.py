@@ -15,7 +15,6 @@ from torch import Tensor
 from siggpde.metrics.classification import as_list
 from siggpde.plots import style
 from siggpde.plots.inputs import matrix
-from siggpde.series import SeriesBatch
 from siggpde.views.base import Rows, rows_of
 
 if TYPE_CHECKING:
@@ -64,7 +63,10 @@ def plot_map(
     labels = as_list(y)
     if len(labels) != len(where):
         raise ValueError(f"there are {len(labels)} labels in y but {len(where)} rows of points; they must be as many")
-    doubtful = _bools(uncertain, len(where))
+    doubtful = np.zeros(len(where), dtype=bool) if uncertain is None else np.asarray(uncertain)
+    if doubtful.dtype != bool or doubtful.shape != (len(where),):
+        got = f"{doubtful.dtype} {doubtful.shape}"
+        raise ValueError(f"uncertain must be bools of shape ({len(where)},), one a series, got {got}")
     plane, shares = (where, None) if where.shape[1] == 2 else principal_directions(where)
     ax = style.axes_or_new(ax, width=5.6, height=4.2)
     size = min(_LARGEST, max(_SMALLEST, _COVERED * 72**2 * style.room(ax) * style.height(ax) / len(where)))
@@ -88,27 +90,17 @@ def plot_map(
 
 
 def _classes(ax: Axes, plane: np.ndarray, labels: list[Any], size: float) -> None:
-    classes = sorted(set(labels), key=_sort_key)
+    def order(label: Any) -> tuple[str, float, Any]:
+        """By type; strings that are numbers by their size."""
+        number = float(label) if isinstance(label, str) and label.removeprefix("-").isdecimal() else math.inf
+        return str(type(label)), number, label
+
+    classes = sorted(set(labels), key=order)
     if len(classes) > _MOST_CLASSES:
         raise ValueError(f"at most {_MOST_CLASSES} classes can be told apart in one plot, got {len(classes)}")
     for index, label in enumerate(classes):
         rows = np.array([other == label for other in labels])
         ax.scatter(*plane[rows].T, s=size, alpha=0.85, label=str(label), **style.class_dots(index))
-
-
-def _sort_key(label: Any) -> tuple[str, float, Any]:
-    """By type; strings that are numbers by their size."""
-    number = float(label) if isinstance(label, str) and label.removeprefix("-").isdecimal() else math.inf
-    return str(type(label)), number, label
-
-
-def _bools(uncertain: ArrayLike | None, n: int) -> np.ndarray:
-    if uncertain is None:
-        return np.zeros(n, dtype=bool)
-    array = np.asarray(uncertain)
-    if array.dtype != bool or array.shape != (n,):
-        raise ValueError(f"uncertain must be bools of shape ({n},), one a series, got {array.dtype} {array.shape}")
-    return array
 
 
 _CHUNK = 256
@@ -123,7 +115,8 @@ def principal_directions(points: np.ndarray, count: int = 2) -> tuple[np.ndarray
     coordinates = (left * spread)[:, :count]
     missing = count - coordinates.shape[1]
     coordinates, shares = np.pad(coordinates, ((0, 0), (0, missing))), np.pad(spread[:count] ** 2, (0, missing))
-    return _turned(coordinates), shares / max(float((spread**2).sum()), np.finfo(float).tiny)
+    largest = coordinates[np.abs(coordinates).argmax(axis=0), np.arange(count)]
+    return coordinates * np.where(largest < 0, -1.0, 1.0), shares / max(float((spread**2).sum()), np.finfo(float).tiny)
 
 
 @torch.no_grad()
@@ -168,15 +161,10 @@ def kernel_directions(estimator: Any, X: Any, count: int = 2) -> np.ndarray:
     values, vectors = values.flip(0)[:count], vectors.flip(1)[:, :count]
     real = values > _LEAST * values[0]
     scale = torch.where(real, values.clamp_min(torch.finfo(values.dtype).tiny).rsqrt(), 0.0)
-    coordinates = [_chunk(committee, part, columns) @ vectors * scale for part in batch.split(_CHUNK)]
+    rows = (_gram(committee, committee.rows(part)) - columns for part in batch.split(_CHUNK))
+    coordinates = [(some - some.mean(1, keepdim=True)) @ vectors * scale for some in rows]
     signs = torch.where(vectors.sum(0) >= 0, 1.0, -1.0)  # of no meaning, but the same for all series
     return (torch.cat(coordinates) * signs).cpu().numpy()
-
-
-def _chunk(committee: Any, batch: SeriesBatch, columns: Tensor) -> Tensor:
-    """H (k(Z, X) - K_ZZ 1 / m) of the series of a batch, (n, m)."""
-    rows = _gram(committee, committee.rows(batch)) - columns
-    return rows - rows.mean(1, keepdim=True)
 
 
 def _gram(committee: Any, rows: dict[str, Rows]) -> Tensor:
@@ -185,8 +173,3 @@ def _gram(committee: Any, rows: dict[str, Rows]) -> Tensor:
     for weight, member in zip(committee.weights.tolist(), committee.members, strict=True):
         total = total + weight * member.mixed(rows).gram
     return total
-
-
-def _turned(coordinates: np.ndarray) -> np.ndarray:
-    largest = np.abs(coordinates).argmax(axis=0)
-    return coordinates * np.where(coordinates[largest, np.arange(coordinates.shape[1])] < 0, -1.0, 1.0)

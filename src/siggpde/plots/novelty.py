@@ -88,9 +88,8 @@ def plot_novelty(
         weights = np.full(len(values), 1 / len(values))
         look: dict[str, Any] = {"histtype": "step", "color": colour, "linestyle": dashes}
         ax.hist(values, bins=bins.tolist(), weights=weights, label=name, **look)
-    marks = [(1.0, "5%")] if limit is None else [(1.0, "5%"), (limit, "limit")]
     top = ax.get_ylim()[1] * 1.08
-    for place, text in marks:
+    for place, text in [(1.0, "5%"), *([] if limit is None else [(limit, "limit")])]:
         ax.axvline(place, color=style.GREY, linestyle=":", linewidth=1)
         left = np.arcsinh(place / width) < ends[0] + _RIGHT * (ends[1] - ends[0])
         words, side = (f" {text}", "left") if left else (f"{text} ", "right")
@@ -98,17 +97,12 @@ def plot_novelty(
     ax.set(xlabel="novelty score", ylabel="share of series", ylim=(0, top))
     ax.yaxis.set_major_formatter(style.percent())
     if far:
-        _far_ticks(ax, float(everything.min()), float(everything.max()))
+        for bases in ((1, 2, 5), (1, 3), (1,)):  # round numbers, about as far from each other as they can be read
+            ticks = [-1.0, 0.0, *(base * 10.0**power for power in range(9) for base in bases)]
+            shown = [tick for tick in ticks if everything.min() <= tick <= everything.max()]
+            if len(shown) <= _TICKS:
+                break
+        ax.set_xticks(shown, [f"{tick:g}" for tick in shown])
+        ax.minorticks_off()
     style.legend_above(ax)
     return style.finish(ax)
-
-
-def _far_ticks(ax: Axes, first: float, last: float) -> None:
-    """Round numbers, about as far from each other as they can be read."""
-    for bases in ((1, 2, 5), (1, 3), (1,)):
-        ticks = [0.0, *(base * 10.0**power for power in range(9) for base in bases)]
-        shown = [tick for tick in [-1.0, *ticks] if first <= tick <= last]
-        if len(shown) <= _TICKS:
-            break
-    ax.set_xticks(shown, [f"{tick:g}" for tick in shown])
-    ax.minorticks_off()

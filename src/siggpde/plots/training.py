@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from siggpde.committee.recipes import Recipe
+from siggpde.explain.terms import shares_of
 from siggpde.gp.trainer import History
 from siggpde.plots import style
 from siggpde.plots.inputs import numbers, vector
@@ -71,7 +72,10 @@ def plot_history(
     if best is not None:
         look = {"s": 40, "facecolors": "none", "edgecolors": style.INK, "linewidths": 1.0, "zorder": 4}
         ax.scatter(place[best], nlpp[best], label=f"best, {nlpp[best]:.3g}", **look)
-    _cut_wild_start(ax, np.concatenate([loss[np.isfinite(loss)], nlpp[np.isfinite(nlpp)]]))
+    drawn = np.concatenate([loss[np.isfinite(loss)], nlpp[np.isfinite(nlpp)]])
+    low, usual = float(drawn.min()), float(np.quantile(drawn, 0.8))
+    if drawn.max() - low > _WILD * max(usual - low, 1e-12) and usual > low:  # else nothing but the start is seen
+        ax.set_ylim(low - 0.08 * (usual - low), usual + 0.6 * (usual - low))
     _phases(ax, [record.phase for record in records], place)
     ax.set(xlabel="time of training (s)" if against == "seconds" else "evaluation", ylabel="loss (nats a series)")
     style.legend_above(ax)
@@ -122,13 +126,6 @@ def plot_trials(losses: ArrayLike, ax: Axes | None = None, *, label: str = "leav
         ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda loss, _: f"{loss:g}"))
     style.legend_above(ax)
     return style.finish(ax)
-
-
-def _cut_wild_start(ax: Axes, values: np.ndarray) -> None:
-    """Losses of the first iterations can be so large that nothing else is seen; the axis then ends below them."""
-    low, usual = float(values.min()), float(np.quantile(values, 0.8))
-    if values.max() - low > _WILD * max(usual - low, 1e-12) and usual > low:
-        ax.set_ylim(low - 0.08 * (usual - low), usual + 0.6 * (usual - low))
 
 
 def _phases(ax: Axes, phases: list[str], place: np.ndarray) -> None:
@@ -286,10 +283,9 @@ def _shares(recipe: Recipe | None, kinds: dict[str, str]) -> dict[str, float]:
     """The share of each kind of view in a member's kernel; a view of the user's own goes by its name."""
     if recipe is None:
         return {"path": 1.0}
-    total = sum(weight for _, weight in recipe.weights)
     shares: dict[str, float] = {}
-    for name, weight in recipe.weights:
+    for name, share in shares_of(recipe).items():
         kind = kinds.get(name, "features")
         key = name if kind == "features" else kind
-        shares[key] = shares.get(key, 0.0) + weight / total
+        shares[key] = shares.get(key, 0.0) + share
     return shares

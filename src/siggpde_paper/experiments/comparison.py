@@ -63,26 +63,9 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
 
 def report(config: dict[str, Any], results: Results) -> str:
     """The table of fits, the table of times and the figure."""
-    draw = _draw_sizes if "sizes" in config else _draw_training
-    return tables.page(
-        _split_sentence(config, results),
-        _fits(config, results),
-        f"{tables.protocol(config)} ELBO: of all the training series, over their number.",
-        times_section(config, results),
-        f"![{config['title']}]({draw(config, results)})",
-        tables.notes_list(config),
-    )
-
-
-def _split_sentence(config: dict[str, Any], results: Results) -> str:
-    """Whether the series are split as the archive has them; empty where the results do not say."""
-    record = results.get("split")
-    if record is None:
-        return ""
-    spoken = "{:,} training and {:,} test series".format(*record["sizes"])
-    if record["sizes"] == config["official"]:
-        return f"The archive's own split: {spoken}."
-    return "Not the archive's own split ({:,} / {:,}), which could not be had: {}.".format(*config["official"], spoken)
+    figure = (_draw_sizes if "sizes" in config else _draw_training)(config, results)
+    shown = {"fits": _fits(config, results), "times": _times(config, results), "figure": figure}
+    return tables.render("comparison.md", config, results=results, **shown)
 
 
 def _fits(config: dict[str, Any], results: Results) -> str:
@@ -134,11 +117,11 @@ def time_iterations(config: dict[str, Any], method: dict[str, Any]) -> Record:
     return {"fixed": fixed, "moving": learned} | load_average()
 
 
-def times_section(config: dict[str, Any], results: Results) -> str:
-    """The table: a row for each M, or for the one M a row for each method; empty where nothing was timed."""
+def _times(config: dict[str, Any], results: Results) -> dict[str, Any] | None:
+    """The table: a row for each M, or for the one M a row for each method; None where nothing was timed."""
     timed = results.runs("time/")
     if not timed:
-        return ""
+        return None
     methods, sizes = config["timed"], _sizes(config)
     rows: list[Sequence[str]] = []
     names = [method["name"] for method in methods.values()]
@@ -151,11 +134,7 @@ def times_section(config: dict[str, Any], results: Results) -> str:
             rows = list(zip(names, times, ["1", *ratios], strict=True))
         else:
             rows.append([str(count), *times, *ratios])
-    return (
-        f"CPU time of an iteration on one thread, kernel fixed / kernel learned, M = {', '.join(map(str, sizes))}, the "
-        f"mean of {config['timing_iterations']} iterations after a first one. {load_sentence(timed)}\n\n"
-        f"{tables.markdown_table(headings, rows)}"
-    )
+    return {"sizes": sizes, "load": load_sentence(timed), "table": tables.markdown_table(headings, rows)}
 
 
 def _ratio(record: Record | None, base: Record | None) -> str:
@@ -249,16 +228,8 @@ def report_scales(config: dict[str, Any], results: Results) -> str:
         "iterations": tables.iterations_cell,
     }
     rows = [([method["name"]], results.runs(f"fit/{name}/")) for name, method in config["methods"].items()]
-    return tables.page(
-        tables.runs_table(["scales"], rows, columns),
-        "Scales are means over the runs; those of the end are what the phase of the hyperparameters had reached, and "
-        "those kept belong to its best validation NLPP, from which the last phase goes on. Amplitude and q(u) are "
-        "learned in all rows.",
-        tables.protocol(config),
-        _errors(results),
-        f"![scales along the iterations]({_draw_scales(config, results)})",
-        tables.notes_list(config),
-    )
+    shown = {"table": tables.runs_table(["scales"], rows, columns), "figure": _draw_scales(config, results)}
+    return tables.render("scales.md", config, errors=_errors(results), **shown)
 
 
 def _best(records: list[Record]) -> list[list[Any]]:
@@ -271,19 +242,16 @@ def _means(scales: list[list[float]]) -> str:
     return ", ".join(f"{mean(channel):.3f}" for channel in zip(*scales, strict=True))
 
 
-def _errors(results: Results) -> str:
+def _errors(results: Results) -> dict[str, Any] | None:
     record = results.get("errors")
     if record is None:
-        return ""
+        return None
     rows = [
         [refine, *(f"{100 * errors[key]:.1f} %" for key in ("median", "largest", "bias")), f"{errors['cosine']:.4f}"]
         for refine, errors in record["refinements"].items()
     ]
     headings = ["refinement", "median error", "largest error", "bias of the sum", "cosine of the sums"]
-    return (
-        f"The authors' gradient of k(X, X) in log theta against the exact one, {record['series']} training series at "
-        f"the starting scales; the sums are over series:\n\n{tables.markdown_table(headings, rows)}"
-    )
+    return {"series": record["series"], "table": tables.markdown_table(headings, rows)}
 
 
 def _draw_scales(config: dict[str, Any], results: Results) -> str:
@@ -365,21 +333,8 @@ def report_million(config: dict[str, Any], results: Results) -> str:
         "wall time": tables.duration_cell("wall_seconds"),
         "peak memory": lambda records: f"{max(record['peak_gib'] for record in records):.1f} GiB",
     }
-    rows, described = [], ""
+    rows = []
     for kind in reversed(_kinds(config)):
         records = results.runs(f"fit/{kind}/")
         rows.append(([f"{records[0]['series']:,} {kind}" if records else kind], records))
-    if "synthetic" in config:
-        described = (
-            "**Synthetic series**: each is one of the training series, drawn at random with its class, with Gaussian "
-            f"noise of {config['noise']:g} times the spread of its channel added at every point. Both models are "
-            "tested on the real test series."
-        )
-    return tables.page(
-        described,
-        tables.runs_table(["training series"], rows, columns),
-        "Kernel fixed / learned: CPU time of an iteration. CPU and wall time: of all iterations, and of the whole fit "
-        "with set-up, signatures and evaluations. Peak memory: of the process, data included.",
-        tables.protocol(config),
-        tables.notes_list(config),
-    )
+    return tables.render("million.md", config, table=tables.runs_table(["training series"], rows, columns))

@@ -32,8 +32,12 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
 
 def report(config: dict[str, Any], results: Results) -> str:
     """The tables of time, of language and algorithm, and of space."""
-    sections = (section(config, results) for section in (time_section, language_section, space_section))
-    return tables.page(*sections, tables.notes_list(config))
+    measured = {
+        "time": _time(config, results),
+        "language": _language(config, results),
+        "space": _space(config, results),
+    }
+    return tables.render("complexity.md", config, measurable=measurements.measurable(), **measured)
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,10 @@ class Plan:
     name: str
     base: dict[str, int]
     grow: dict[str, list[int]]
+
+    @staticmethod
+    def of(name: str, settings: dict[str, Any]) -> Plan:
+        return Plan(name, settings["base"], settings["grow"])
 
     def sizes(self) -> Iterator[Size]:
         """All sizes, the base first, every one once."""
@@ -187,11 +195,7 @@ _TIME_ROWS = [
 
 def time_plans(config: dict[str, Any]) -> tuple[Plan, Plan]:
     """The sizes of all methods, and the larger ones at which SigGPDE is more than the overhead of its calls."""
-    return _plan("time", config), _plan("time", config["large"])
-
-
-def _plan(name: str, settings: dict[str, Any]) -> Plan:
-    return Plan(name, settings["base"], settings["grow"])
+    return Plan.of("time", config), Plan.of("time", config["large"])
 
 
 def time_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Record]]:
@@ -205,22 +209,20 @@ def time_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], Re
     }
 
 
-def time_section(config: dict[str, Any], results: Results) -> str:
+def _time(config: dict[str, Any], results: Results) -> dict[str, Any] | None:
     measured = results.runs("time/")
     if not measured:
-        return ""
+        return None
     common, large = time_plans(config)
-    table = growth_table(results, _TIME_ROWS, common, tables.duration, sum, others={"siggpde": large})
-    return (
-        f"## Time\n\nCPU time of value and gradient on one thread at the base, {common.spoken()}, the least of "
-        f"{measurements.FEWEST_CALLS} or more calls (one, where it takes more than {measurements.LONG_CALL:g} s) in "
-        f"each of {config['passes']} passes over all sizes; and the exponent of its growth in each size: the slope of "
-        "the logarithms over all sizes and, where the order depends on the size, in brackets between the two "
-        f"largest. SigGPDE's exponents are measured around larger sizes, {large.spoken()}, for at the base its small "
-        "parts are mostly the overhead of calls. The core solves to its default tolerance; plain torch has one cell of "
-        "finite differences for each pair of segments. "
-        f"{load_sentence(measured)}\n\n{table}\n\n![growth of time]({_draw_time(common, results)})"
-    )
+    return {
+        "common": common.spoken(),
+        "large": large.spoken(),
+        "calls": measurements.FEWEST_CALLS,
+        "long": measurements.LONG_CALL,
+        "load": load_sentence(measured),
+        "table": growth_table(results, _TIME_ROWS, common, tables.duration, sum, others={"siggpde": large}),
+        "figure": _draw_time(common, results),
+    }
 
 
 def _draw_time(plan: Plan, results: Results) -> str:
@@ -259,7 +261,7 @@ _KEPT = [
 def space_plans(config: dict[str, Any]) -> tuple[Plan, Plan, Plan, Plan]:
     """Sizes with everything stored; as it is here; larger ones of SigGPDE; and those of inducing variables."""
     names = {"stored": "stored", "tiled": "tiled", "large": "tiled", "kept": "kept"}
-    stored, here, large, kept = (_plan(f"space/{name}", config[key]) for key, name in names.items())
+    stored, here, large, kept = (Plan.of(f"space/{name}", config[key]) for key, name in names.items())
     return stored, here, large, kept
 
 
@@ -282,25 +284,16 @@ def space_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[], R
     }
 
 
-def space_section(config: dict[str, Any], results: Results) -> str:
+def _space(config: dict[str, Any], results: Results) -> dict[str, Any] | None:
     if not results.runs("space/"):
-        return "" if measurements.measurable() else "## Space\n\nPeak memory is measured on Linux only."
-    stored, here, large, kept = space_plans(config)
+        return None
+    plans = dict(zip(("stored", "here", "large", "kept"), space_plans(config), strict=True))
+    stored, here, large, kept = plans.values()
     largest = partial(max, default=0.0)  # parts come one after the other, and what one took is free for the next
     table = partial(growth_table, results, spoken="{:.1f}".format, combine=largest, noise=_NOISE)
-    return (
-        "## Space\n\nMiB by which the memory of a fresh process grows to its peak during value and gradient, and the "
-        "exponent of its growth, as for time. Parts come one after the other, so that the largest counts. Less than "
-        f"{_NOISE} MiB is shown as 0 (in the figure, as {_NOISE}), and exponents rest on larger figures only.\n\n"
-        f"With everything stored that the reverse pass needs, as the algorithms are written, SigGPDE in plain torch; "
-        f"at the base {stored.spoken()}:\n\n{table(_ALL_STORED, stored)}\n\n"
-        f"As it is here: SigGPDE by the core, GPSig in tiles that are computed again for the reverse pass; at the base "
-        f"{here.spoken()}, exponents of SigGPDE around {large.spoken()}:\n\n"
-        f"{table(_AS_HERE, here, others={'siggpde': large})}\n\n"
-        f"What inducing variables keep, at {kept.spoken()}; those of SigGPDE are words, which are not learned:\n\n"
-        f"{table(_KEPT, kept)}\n\n"
-        f"![growth of memory]({_draw_space(stored, here, results)})"
-    )
+    listed = [table(_ALL_STORED, stored), table(_AS_HERE, here, others={"siggpde": large}), table(_KEPT, kept)]
+    spoken = {name: plan.spoken() for name, plan in plans.items()}
+    return {**spoken, "noise": _NOISE, "tables": listed, "figure": _draw_space(stored, here, results)}
 
 
 def _peak(record: dict[str, float]) -> float:
@@ -334,10 +327,10 @@ def iteration_tasks(config: dict[str, Any], number: int) -> dict[str, Callable[[
     return listed
 
 
-def language_section(config: dict[str, Any], results: Results) -> str:
+def _language(config: dict[str, Any], results: Results) -> dict[str, Any] | None:
     timed = results.runs("iteration/")
     if not timed and not results.runs("peak/"):
-        return ""
+        return None
     settings = config["iteration"]
     cases = list(settings["sizes"])
     quoted: dict[str, dict[str, Record]] = {  # of [fixed, learned], or of [learned] alone
@@ -349,8 +342,14 @@ def language_section(config: dict[str, Any], results: Results) -> str:
         for method in WAYS
     }
     rows = [[name, *(tables.times_cell(measured[method].get(case)) for case in cases)] for method, name in WAYS.items()]
+    peaks = []
+    for method, name in WAYS.items():
+        records = [results.get(f"peak/{method}/{case}") for case in cases]
+        peaks.append([name, *("–" if record is None else f"{record['MiB']:.0f} MiB" for record in records)])
     for key, name in _QUOTED.items():
         rows.append([f"{name} (quoted)", *(tables.times_cell(quoted[key].get(case)) for case in cases)])
+        row = settings["quoted_peak"][key]
+        peaks.append([f"{name} (quoted)", *(f"{row[case]:.1f} GB" if case in row else "–" for case in cases)])
     by_core = {method: measured[f"{method}-core"] for method in _BASELINES}
     compared = [
         ("{} / SigGPDE, both in the core", measured["core"], by_core),
@@ -365,42 +364,18 @@ def language_section(config: dict[str, Any], results: Results) -> str:
         for method, name in _BASELINES.items()
         for label, base, table in compared
     ]
-    described = "; ".join(
-        f"{case}: " + ", ".join(f"{key} = {value}" for key, value in sizes.items())
-        for case, sizes in settings["sizes"].items()
-    )
-    line = _speed_line(settings["paper"], measured) if "paper" in settings else ""
-    peaks = []
-    for method, name in WAYS.items():
-        records = [results.get(f"peak/{method}/{case}") for case in cases]
-        peaks.append([name, *("–" if record is None else f"{record['MiB']:.0f} MiB" for record in records)])
-    for key, name in _QUOTED.items():
-        row = settings["quoted_peak"][key]
-        peaks.append([f"{name} (quoted)", *(f"{row[case]:.1f} GB" if case in row else "–" for case in cases)])
-    return (
-        "## Language and algorithm\n\nCPU time of a whole iteration (ELBO, gradients, update) on one thread, the least "
-        f"of {settings['iterations']} after a first one in each of {config['passes']} passes, with the kernel fixed / "
-        f"learned, on random walks with a sum of squared increments of {settings['squared']}. {described}. "
-        "`refine` is the refinement of the finite differences of plain torch, that of the authors; the core solves to "
-        "a tolerance. The times of the authors' own code were measured separately, on one core of a machine of this "
-        "kind, and are quoted. "
-        f"{load_sentence(timed)}\n\n"
-        f"{tables.markdown_table(['method', *cases], rows)}\n\nRatios, with the kernel learned:\n\n"
-        f"{tables.markdown_table(['ratio', *cases], ratios)}\n\n{line}"
-        "Memory by which a fresh process grows to its peak during an iteration with the kernel learned; quoted ones "
-        "are of the whole process, with TensorFlow itself:\n\n"
-        f"{tables.markdown_table(['method', *cases], peaks)}"
-    )
-
-
-def _speed_line(paper: dict[str, dict[str, float]], measured: dict[str, dict[str, Record]]) -> str:
-    """GPSig-IT's time over SigGPDE's: the paper's, on its GPU, beside ours in the core and in plain torch."""
-    parts = []
+    paper, speeds = settings.get("paper", {"siggpde": {}}), []
     for case, seconds in paper["siggpde"].items():
-        core = _ratio(measured["gpsig-it-core"].get(case), measured["core"].get(case))
+        core = _ratio(by_core["gpsig-it"].get(case), measured["core"].get(case))
         torch = _ratio(measured["gpsig-it"].get(case), measured["torch"].get(case))
-        parts.append(f"{case} {paper['gpsig-it'][case] / seconds:.1f} ({core} core, {torch} plain torch)")
-    return f"GPSig-IT / SigGPDE in the paper, on a P100 GPU, and in brackets ours: {'; '.join(parts)}.\n\n"
+        speeds.append(f"{case} {paper['gpsig-it'][case] / seconds:.1f} ({core} core, {torch} plain torch)")
+    return {
+        "load": load_sentence(timed),
+        "times": tables.markdown_table(["method", *cases], rows),
+        "ratios": tables.markdown_table(["ratio", *cases], ratios),
+        "speeds": speeds,
+        "peaks": tables.markdown_table(["method", *cases], peaks),
+    }
 
 
 def _ratio(record: Record | None, base: Record | None) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 _DPI = 150
 # Sentences on kinds of methods that are not trained by the paper's schedule.
@@ -44,9 +47,13 @@ def duration_cell(key: str) -> Cell:
     return lambda records: duration(statistics.mean(record[key] for record in records))
 
 
-def page(*sections: str) -> str:
-    """Joins sections, without the empty ones."""
-    return "\n\n".join(section for section in sections if section) + "\n"
+def render(template: str, config: dict[str, Any], **values: Any) -> str:
+    """Returns a template of this package as Markdown, in which every paragraph is one line."""
+    loader = PackageLoader("siggpde_paper.experiments")
+    templates = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True)
+    templates.globals |= {"protocol": protocol, "notes_list": notes_list}
+    text = re.sub(r" *\n{2,}", "\n\n", templates.get_template(template).render(values, config=config)).strip() + "\n"
+    return re.sub(r"(?<=[^\n|])\n(?=[^\n|#!-])", " ", text)
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:

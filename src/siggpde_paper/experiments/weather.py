@@ -201,18 +201,28 @@ def report(config: dict[str, Any], results: Results) -> str:
         raise ValueError(f"{results.folder} holds no results of the weather experiment; run it first")
     names = {name: config["methods"][name]["name"] for name in runs}
     summary = summarise(config, test, runs)
-    sections = [_data(config, test, runs), *score_sections(config, summary)]
     reduced = {
         "config": results.config, "installation": results.installation, "commits": results.commits, "records": summary
     }  # fmt: skip
     with atomic_write(results.folder / "reduced.json") as file:
         file.write((json.dumps(reduced, indent=1) + "\n").encode())
-    sections.append(_intervals(config, names, runs))
     described = {name: records[0] for name, records in runs.items() if "latent" in records[0]}
-    if described:
-        sections += [describe_stretch(config, results, described, test), *describe_features(config, results, described)]
-    sections += [_training(config, names, runs), _costs(names, runs)]
-    return tables.page(*sections, tables.notes_list(config))
+    means = {name: float(np.mean([record["cpu_seconds"] for record in records])) for name, records in runs.items()}
+    return tables.render(
+        "weather.md",
+        config,
+        test=test,
+        runs=runs,
+        names=names,
+        first=next(iter(runs.values()))[0],
+        count=max(map(len, runs.values())),
+        channels=channel_names(config),
+        scores="\n\n".join(score_sections(config, summary)),
+        stretch=_draw_stretch(config, results, described, test) if described else None,
+        features="\n\n".join(describe_features(config, results, described)) if described else None,
+        training=_training(config, names, runs),
+        costs=[f"{names[name]} {tables.duration(seconds)}" for name, seconds in means.items()],
+    )
 
 
 def score_sections(config: dict[str, Any], summary: Record) -> list[str]:
@@ -222,8 +232,13 @@ def score_sections(config: dict[str, Any], summary: Record) -> list[str]:
         (f"Thinned test, {config['data']['ratio']} dry windows for a wet one:", "thinned"),
         ("Test at the natural rate, every hour foretold once, log-odds corrected for the thinning:", "natural"),
     ):
-        sections += [title, _scores(names, summary[part]), _differences(config, names, summary[part])]
-    return sections
+        rows = [
+            [names[name], *(_cell(estimates[measure], measure) for measure in MEASURES)]
+            for name, estimates in summary[part]["scores"].items()
+        ]
+        table = tables.markdown_table(["method", *MEASURES.values()], rows)
+        sections += [title, table, _differences(config, names, summary[part])]
+    return [section for section in sections if section]
 
 
 def summarise(config: dict[str, Any], test: Record, runs: dict[str, list[Record]]) -> Record:
@@ -255,42 +270,17 @@ def _forecasts(record: Record, test: Record, part: str) -> Forecasts:
     return Forecasts(log_odds, np.array(test["wet"], dtype=bool), np.array(test["minutes"]) // DAY)
 
 
-def _data(config: dict[str, Any], test: Record, runs: dict[str, list[Record]]) -> str:
-    data, lines = config["data"], []
-    record = next(iter(runs.values()))[0]
-    total, wet = record["train"]
-    for part, w in test["windows"].items():
-        lines.append(
-            f"{data[part]} has {w['all']:,} windows, {w['wet']} of them followed by more than {data['more_than']:g} mm "
-            f"in {data['ahead'] * 10} minutes; {w['crossing']} more would cross a gap or a repeated stamp, and "
-            f"{w['missing']} have a reading missing: these are left out."
-        )
-    return (
-        f"Channels {', '.join(channel_names(config))}, {data['length']} readings ten minutes apart. {' '.join(lines)} "
-        f"A run trains with {total} windows, {wet} wet and {total - wet} dry ones drawn at random, "
-        f"{record['kept']:.1%} of the dry ones. The test at the natural rate has {len(test['wet']):,} windows, "
-        f"{sum(test['wet'])} wet."
-    )
-
-
-def _scores(names: dict[str, str], summary: Record) -> str:
-    rows = [
-        [names[name], *(_cell(estimates[measure], measure) for measure in MEASURES)]
-        for name, estimates in summary["scores"].items()
-    ]
-    return tables.markdown_table(["method", *MEASURES.values()], rows)
-
-
 def _differences(config: dict[str, Any], names: dict[str, str], summary: Record) -> str:
     """The table of differences: of the classifier with groups from the others, of the paper's model from baselines."""
-    methods, rows = config["methods"], []
+    methods = config["methods"]
     grouped = [name for name in names if methods[name].get("groups", False)]
     paper = [name for name in names if methods[name]["kind"] == "paper"]
     baselines = [name for name in names if methods[name]["kind"] in ("climatology", "logistic")]
     pairs = [(one, other) for one in grouped for other in names if other not in grouped]
-    for one, other in [*pairs, *product(paper, baselines)]:
-        difference = _cell(summary["differences"][f"{one} minus {other}"], "nlpp", sign="+")
-        rows.append([f"{names[one]} minus {names[other]}", difference])
+    rows = [
+        [f"{names[one]} minus {names[other]}", _cell(summary["differences"][f"{one} minus {other}"], "nlpp", sign="+")]
+        for one, other in [*pairs, *product(paper, baselines)]
+    ]
     return tables.markdown_table(["difference in NLPP", "below 0: the first is better"], rows) if rows else ""
 
 
@@ -300,61 +290,28 @@ def _cell(estimate: Sequence[float], measure: str, sign: str = "") -> str:
     return f"{value} [{low}, {high}]"
 
 
-def _intervals(config: dict[str, Any], names: dict[str, str], runs: dict[str, list[Record]]) -> str:
-    count = max(len(records) for records in runs.values())
-    fewer = [f"{names[name]} over {len(records)}" for name, records in runs.items() if len(records) < count]
-    return (
-        f"Means over {count} run{'s' if count > 1 else ''}{''.join(f', of {name}' for name in fewer)}, each with dry "
-        f"windows of its own; in brackets intervals of {config['bootstrap']['level']:.0%} by a bootstrap over days, "
-        f"{config['bootstrap']['samples']} samples, the same days for all methods."
-    )
-
-
-def _training(config: dict[str, Any], names: dict[str, str], runs: dict[str, list[Record]]) -> str:
-    """How the paper's model was trained, with the numbers of these settings."""
-    paper = [name for name in runs if config["methods"][name]["kind"] == "paper"]
-    if not paper:
-        return ""
-    settings, schedule, parts = config["paper"], config["paper"]["schedule"], []
-    phases = "three" if schedule.get("last", True) else "two"
-    for name in paper:
+def _training(config: dict[str, Any], names: dict[str, str], runs: dict[str, list[Record]]) -> list[str]:
+    """How the rows of the paper's model were trained."""
+    parts = []
+    for name in (name for name in runs if config["methods"][name]["kind"] == "paper"):
         facts = [record["facts"] for record in runs[name]]
         step = np.mean([np.mean(list(run["seconds_per_iteration"].values())) for run in facts])
         nlpp = np.mean([run["validation_nlpp"] for run in facts])
         parts.append(f"{names[name]}: {tables.duration(float(step))} of CPU an iteration, validation NLPP {nlpp:.4f}")
-    return (
-        f"The paper's model has M = {settings['inducing']} words and is trained for {phases} phases of "
-        f"{schedule['iterations']} iterations with minibatches of {schedule['batch']}; {settings['validation']:.0%} of "
-        f"the weeks are its validation part. {'; '.join(parts)}."
-    )
-
-
-def _costs(names: dict[str, str], runs: dict[str, list[Record]]) -> str:
-    means = {name: float(np.mean([record["cpu_seconds"] for record in records])) for name, records in runs.items()}
-    listed = ", ".join(f"{names[name]} {tables.duration(seconds)}" for name, seconds in means.items())
-    return f"CPU time of a fit, the choice of settings included: {listed}."
+    return parts
 
 
 _BLUE, _GREY, _RAIN, _WET = "#3b6fb6", "#8a8a8a", "#9db8d9", "#d9752b"
 _CHANNELS = ("#3b6fb6", "#d9752b", "#2f8f5b", "#8a4fa3", "#b5a21b", "#5bb5c9", "#8a8a8a")
 _HOUR = np.timedelta64(60, "m")
 _WITHIN = 1.645  # standard deviations on both sides that hold 90 % of a normal distribution
-_READING = (
-    "How to read words: one letter is the change of a channel within the window, or, in views with a base point, its "
-    "level at the end (of a variation: how much the channel went up and down). a–time is the mean of a, a–time–time "
-    "the same with more weight to early readings and time–a the change of a with more weight to late ones; a–b is the "
-    "change of b weighted by where a was when it happened. Without a base point all are relative to the first reading. "
-    '"Before rain": the mean of the word before rain minus its mean otherwise, in standard deviations, on the training '
-    "windows. m is the mean of q(u), by whose size the paper reads importance; sd is the standard deviation of the "
-    "word over the training windows."
-)
 
 
 Curve = tuple[str, np.ndarray, np.ndarray, np.ndarray]  # what it is, the line, and the ends of a band, (n,)
 
 
-def describe_stretch(config: dict[str, Any], results: Results, described: dict[str, Record], test: Record) -> str:
-    """The figure of the rainiest days, for the first runs `described`: windows as paths, curves, and the rain."""
+def _draw_stretch(config: dict[str, Any], results: Results, described: dict[str, Record], test: Record) -> str:
+    """Draws the rainiest days, for the first runs `described`: windows as paths, curves, and the rain."""
     from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
 
     minutes, rain, more_than = np.array(test["minutes"]), np.array(test["rain"]), config["data"]["more_than"]
@@ -378,12 +335,7 @@ def describe_stretch(config: dict[str, Any], results: Results, described: dict[s
         ax.set_title(f"({next(letters)}) {title}", loc="left", fontsize="small")
     for ax in figure.axes:
         ax.tick_params(labelsize="small")
-    file = tables.save_figure(figure, results.folder, "weather-stretch")
-    return (
-        f"![A window as it enters the paper's model, latents and probability of rain along the test]({file})\n\n"
-        f"Bands are 90 % of the posterior; more than {more_than:g} mm fell in the hours on orange ground. Latents are "
-        "those of the models as trained, with thinned dry windows; the probability is corrected to the natural rate."
-    )
+    return tables.save_figure(figure, results.folder, "weather-stretch")
 
 
 def _curves(config: dict[str, Any], described: dict[str, Record], shown: np.ndarray) -> list[Curve]:
@@ -446,7 +398,7 @@ def _draw_rain(ax: Any, minutes: np.ndarray, rain: np.ndarray, more_than: float)
 def describe_features(config: dict[str, Any], results: Results, described: dict[str, Record]) -> list[str]:
     """A table of the words of every model and reading, and one figure of their bars with a row for each model."""
     rows: list[list[tuple[str, str, list[tuple[str, float]]]]] = []  # of panels: title, label, names with shares
-    sections = [_READING]
+    sections: list[str] = []
     for name, record in described.items():
         method, panels = config["methods"][name], []
         short = "SigGPClassifier"
