@@ -19,6 +19,19 @@ from siggpde.utils.times import TimeAs
 
 Duplicates = Literal["error", "first", "last", "mean"]
 Format = Literal["ts", "arff", "npz", "npy", "csv", "parquet"]
+_NOT_IN_FILES = ("config", "data", "verbose", "help")
+_GROUPS = "The group of each series, such as a person; groups are left out as a whole."
+_SPANS = "Group series by the span of time in which they begin: 1d, 12h, 30min, 1w, ..."
+_FACTS = "What is known beside the series, such as age: numbers, and text for categories."
+Task = Literal["auto", "classification", "regression"]
+TASK = "classification, regression, or auto: by the targets."
+_TIMES = "Tell time stamps as dates or as the time elapsed since the start of a series; auto: as the data suggest."
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log more, on stderr.")]
+_ROW_A_POINT, _ROW_A_SERIES = "Tables with one row per point: ", "Tables with one row per series: "
+_SERIES = f"{_ROW_A_POINT}the column that identifies the series. Without it, a row is a series."
+_IDS = f"{_ROW_A_SERIES}ids, which are written next to the predictions."
+_DUPLICATES = "Which value to keep of rows of a series with the same time; by default they are an error."
+_PART = "What to read if DATA has both parts; by default train for fit and compare, otherwise test."
 
 
 def option(help: str, metavar: str | None = None, name: str | None = None, **more: Any) -> Any:
@@ -31,35 +44,20 @@ def argument(help: str, metavar: str) -> Any:
     return typer.Argument(metavar=metavar, help=help)
 
 
-_NOT_IN_FILES = ("config", "data", "verbose", "help")
 _reading = functools.partial(option, rich_help_panel="How DATA is read")
 
 Data = Annotated[str, argument("A file (.csv, .parquet, .ts, .arff, .npz, .npy) or a data set's name.", "DATA")]
 Model = Annotated[Path, argument("A model folder, written by siggpde fit.", "MODEL")]
-_GROUPS = "The group of each series, such as a person; groups are left out as a whole."
 Groups = Annotated[str | None, _reading(_GROUPS, "COLUMN")]
-_SPANS = "Group series by the span of time in which they begin: 1d, 12h, 30min, 1w, ..."
 GroupsByTime = Annotated[str | None, _reading(_SPANS, "SPAN")]
-_FACTS = "What is known beside the series, such as age: numbers, and text for categories."
 Facts = Annotated[str | None, _reading(_FACTS, "A,B")]
 SampleWeight = Annotated[str | None, _reading("The weight of each series in the fit.", "COLUMN")]
-Task = Literal["auto", "classification", "regression"]
-TASK = "classification, regression, or auto: by the targets."
 Seed = Annotated[int, option("Two runs with the same seed give the same results.", "N", min=0)]
 Device = Annotated[str, option("Where to compute: cpu, cuda, cuda:1, ...")]
 Jobs = Annotated[int | None, option("Threads; -1 is one per core. The default is that of the fit.", "N")]
 Force = Annotated[bool, option("Overwrite existing files.", name="--force")]
-_TIMES = "Tell time stamps as dates or as the time elapsed since the start of a series; auto: as the data suggest."
 TimesAs = Annotated[TimeAs, option(_TIMES, name="--time-as")]
 AsJson = Annotated[bool, option("Print JSON.", name="--json")]
-
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log more, on stderr.")]
-
-_ROW_A_POINT, _ROW_A_SERIES = "Tables with one row per point: ", "Tables with one row per series: "
-_SERIES = f"{_ROW_A_POINT}the column that identifies the series. Without it, a row is a series."
-_IDS = f"{_ROW_A_SERIES}ids, which are written next to the predictions."
-_DUPLICATES = "Which value to keep of rows of a series with the same time; by default they are an error."
-_PART = "What to read if DATA has both parts; by default train for fit and compare, otherwise test."
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 SUFFIXES = (".html", ".htm")
 DEFAULT_PAGE = "report.html"
 _OTHER_PAGES = (".md", ".pdf", ".txt", ".xhtml")  # after --report these are refused as pages, not read as data
+_SETTINGS = {"method", "likelihood", "members", "n_features", "class_weight", "mask", "max_points", "max_iter", "dtype"}
+_FLAGS = {"mask": "--mask", "keep_series": "--no-keep-series"}
 
 
 class WithReport(TyperCommand):
@@ -146,9 +148,7 @@ def _command(call: ModelCall, output: Path, settings: PageSettings, series: Seri
     return shlex.join([*words, *as_arguments(call.read_options.given() | changed)])
 
 
-_SETTINGS = {"method", "likelihood", "members", "n_features", "class_weight", "mask", "max_points", "max_iter", "dtype"}
 _SETTINGS |= {"time_limit", "keep_series"}
-_FLAGS = {"mask": "--mask", "keep_series": "--no-keep-series"}
 
 
 def _fit_command(estimator: Any, model: Path) -> str:

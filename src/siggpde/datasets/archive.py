@@ -25,6 +25,12 @@ from siggpde.io.ts import parse_ts
 from siggpde.utils.files import atomic_write, locked
 
 log = logging.getLogger(__name__)
+SERVER = "https://www.timeseriesclassification.com/aeon-toolkit"
+_TIMEOUT = 30.0  # seconds without an answer
+_LOG_EVERY = 10.0  # seconds
+_MAX_BYTES = 4 * 2**30
+_MAX_BYTES_UNPACKED = 16 * 2**30
+_CHUNK = 2**20
 
 
 def sha256(path: Path) -> str:
@@ -71,14 +77,6 @@ def _recorded(folder: Path) -> dict[str, str]:
     if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
         raise ValueError(f"{_file(folder)} is damaged; delete it, and it is made anew from the files as they are now")
     return known
-
-
-SERVER = "https://www.timeseriesclassification.com/aeon-toolkit"
-_TIMEOUT = 30.0  # seconds without an answer
-_LOG_EVERY = 10.0  # seconds
-_MAX_BYTES = 4 * 2**30
-_MAX_BYTES_UNPACKED = 16 * 2**30
-_CHUNK = 2**20
 
 
 # pooch could do the transfer, but not the limits of size, the error messages and the conversion to .npz; nor does the

@@ -25,6 +25,7 @@ from siggpde.views.facts import FactsBlock
 _SERIES = 200  # of which words, scales and views are looked at
 _CUT_SERIES = 500  # about so many, of which every pair is compared
 _MOST_SERIES = 60  # that are cut
+Named: TypeAlias = tuple[str, Letters, Letters]  # a name, its letters and the names of others in its group
 
 
 @torch.no_grad()
@@ -264,9 +265,6 @@ def region_names(batch: SeriesBatch, count: int, time_format: TimeFormat | None 
 
 
 # Words, window scales and views.
-
-
-Named: TypeAlias = tuple[str, Letters, Letters]  # a name, its letters and the names of others in its group
 
 
 class TermEffects(NamedTuple):

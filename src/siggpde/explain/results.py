@@ -15,6 +15,12 @@ from siggpde.utils.times import TimeFormat
 _SENTENCE_VIEWS = 5
 _SENTENCE_WORDS = 2
 _WORTH_TELLING = 0.25  # of the largest term: words of less are not in the sentence
+# In other units of a number these are shifted and scaled, and differences, errors and sizes are scaled alone.
+_LEVELS = {"latent", "latents", "baseline", "constant", "mean", "target"}
+_DIFFERENCES = {
+    "values", "sampling_error", "std", "contrast", "contrast_error", "contrast_std",
+    "rest", "value", "error", "effect", "importance",
+}  # fmt: skip
 
 
 class _Result:
@@ -46,14 +52,6 @@ def _plain(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         for name in {"start", "end", "starts", "ends", "times"} & plain.keys():
             plain[name] = list(map(clock.iso, plain[name])) if isinstance(plain[name], list) else clock.iso(plain[name])
     return plain
-
-
-# In other units of a number these are shifted and scaled, and differences, errors and sizes are scaled alone.
-_LEVELS = {"latent", "latents", "baseline", "constant", "mean", "target"}
-_DIFFERENCES = {
-    "values", "sampling_error", "std", "contrast", "contrast_error", "contrast_std",
-    "rest", "value", "error", "effect", "importance",
-}  # fmt: skip
 
 
 class _InUnits:

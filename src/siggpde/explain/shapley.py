@@ -33,6 +33,7 @@ _LARGEST_SUMS = 2**26  # numbers of summed features
 _BACKGROUND = 500  # series
 _STRETCHES = 5
 _WORTH_TELLING = 0.25  # of the largest contribution: segments of less are in no stretch
+_CUT_OFF_BITS = 40  # pieces of a group up to which a state is one number
 
 
 @dataclass(frozen=True)
@@ -432,8 +433,6 @@ def with_times_of(values: Tensor, one: SeriesBatch) -> SeriesBatch:
 
 # Views of windows look at groups of channels one by one. Cut series that have kept the same pieces of a group, with the
 # same reference, have the same features of it: they are computed once, about one G-th of the work with G groups.
-
-_CUT_OFF_BITS = 40  # pieces of a group up to which a state is one number
 
 
 class States(NamedTuple):

@@ -35,6 +35,10 @@ Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 _BAD_SERIES = (ValueError, ArithmeticError)
 _UNLIKE = "unlike"
 _NUMBERS = ("prediction", "std", "lower", "upper")  # of a regression
+log = logging.getLogger(__name__)
+_CHUNK = 1024  # blocks are multiples of what is predicted together, so that results are the same to the last bit
+_LOG_EVERY = 30.0  # seconds
+_OURS = re.compile(rf"(block-\d{{6,}}(-[0-9a-f]{{64}})?\.parquet|facts\.json)({PART_SUFFIX})?")
 
 
 def prediction_table(
@@ -137,13 +141,6 @@ def _pieces(
             return
         for half in np.array_split(numbers, [len(numbers) // 2]):
             yield from _pieces(estimator, data, half, level, errors)
-
-
-log = logging.getLogger(__name__)
-
-_CHUNK = 1024  # blocks are multiples of what is predicted together, so that results are the same to the last bit
-_LOG_EVERY = 30.0  # seconds
-_OURS = re.compile(rf"(block-\d{{6,}}(-[0-9a-f]{{64}})?\.parquet|facts\.json)({PART_SUFFIX})?")
 
 
 def predict_stream(

@@ -28,6 +28,12 @@ _WIDTH = 0.01  # w
 _TOUCH = 0.025  # of an axis: the width of a point
 _SURE_TICKS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 _NEXT_TICK = 0.35  # on the axis a(p), at least, from the first tick to the next
+_FEW_CLASSES = 10  # zeros of more classes hide the rest
+_SMALLEST = 4.5  # points of letters that can be read
+_SLANTED = 1.4  # of the height of letters: columns that are narrower have no room for slanted names
+_LABELS = 3.5  # letters of width for the label of an axis and its ticks
+_NAMES = 0.25  # of the width, at most, for names of classes
+_LEAST_AREA = 1e-3
 
 
 @dataclass(frozen=True)
@@ -188,13 +194,6 @@ def _histogram(ax: Axes, top: np.ndarray, start: float, stretched: bool) -> None
     strip.text(0.01, 0.97, f"{len(top)} series", transform=strip.transAxes, va="top", size=style.letters(ax) - 0.5)
 
 
-_FEW_CLASSES = 10  # zeros of more classes hide the rest
-_SMALLEST = 4.5  # points of letters that can be read
-_SLANTED = 1.4  # of the height of letters: columns that are narrower have no room for slanted names
-_LABELS = 3.5  # letters of width for the label of an axis and its ticks
-_NAMES = 0.25  # of the width, at most, for names of classes
-
-
 def plot_confusion(metrics: ClassificationMetrics, ax: Axes | None = None) -> Axes:
     """Draws the confusion matrix: rows are true classes, columns predicted ones, colours shares of the row.
 
@@ -253,9 +252,6 @@ def plot_confusion(metrics: ClassificationMetrics, ax: Axes | None = None) -> Ax
     style.finish(ax, closed=True)
     ax.tick_params(labelsize=named)
     return ax
-
-
-_LEAST_AREA = 1e-3
 
 
 def plot_risk_coverage(

@@ -21,6 +21,8 @@ _AXIS = 0.5  # inches of the horizontal axis and its label
 _SMALLEST = 5.0  # points of letters that can be read
 _LINE = 1.2  # heights of letters from line to line
 _THICKEST = 22.0  # points of a bar
+_NAME_WIDTH = 48  # characters of a line
+_SURE = 0.9  # the probability of a sign below which a bar is pale
 
 
 def named_bars(ax: Axes, names: list[str], values: list[float], colours: list[str], label: str) -> Axes:
@@ -88,9 +90,6 @@ def _fits(lines: list[str], size: float, tall: float) -> bool:
     return len(lines) * _LINE * size <= room * tall
 
 
-_NAME_WIDTH = 48  # characters of a line
-
-
 def plot_importance(importances: Iterable[Importance] | Importances, ax: Axes | None = None) -> Axes:
     """Draws bars of the shares of words, channels, time regions, window scales or views, the first at the top.
 
@@ -120,9 +119,6 @@ def plot_importance(importances: Iterable[Importance] | Importances, ax: Axes | 
     colours = [style.FOR if part.share >= 0 else style.AGAINST for part in shown]
     shares = [part.share for part in shown]
     return named_bars(ax, [part.name for part in shown], shares, colours, "share of the importance")
-
-
-_SURE = 0.9  # the probability of a sign below which a bar is pale
 
 
 def plot_effects(effects: Iterable[Effect], ax: Axes | None = None, *, label: str = "effect on the logit") -> Axes:

@@ -26,6 +26,8 @@ _SMALLEST, _LARGEST = 4.0, 22.0  # points² of a marker
 _LISTED = 20.0  # points² of a marker in the legend
 _RING = 3.2  # of the marker
 _MANY = 0.25  # of the series: more rings are thin
+_CHUNK = 256
+_LEAST = 1e-12  # of the largest eigenvalue
 
 
 def plot_map(
@@ -101,10 +103,6 @@ def _classes(ax: Axes, plane: np.ndarray, labels: list[Any], size: float) -> Non
     for index, label in enumerate(classes):
         rows = np.array([other == label for other in labels])
         ax.scatter(*plane[rows].T, s=size, alpha=0.85, label=str(label), **style.class_dots(index))
-
-
-_CHUNK = 256
-_LEAST = 1e-12  # of the largest eigenvalue
 
 
 def principal_directions(points: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray]:

@@ -23,6 +23,17 @@ _BAND = "#f1f1f1"
 _AXIS = 0.6  # inches of the vertical axis and its label
 _DECADES = 10.0  # losses further apart are drawn on a logarithmic axis
 _WILD = 4.0  # the start of training is cut off where it is so many times as far up as the rest is wide
+_KINDS = {
+    "windows": (style.BLUE, "windows"),
+    "path": (style.ORANGE, "words"),
+    "kernel": (style.GREEN, "signature kernel"),
+    "lifted": (style.AMBER, "lifted paths"),
+    "spectrum": (style.PURPLE, "spectrum"),
+    "linear": (style.SKY, "short words"),
+}
+_OTHER = (style.INK, "your own")
+_LABEL_LETTERS = 3.0  # letters of width for the label of the axis, its ticks and gaps
+_NARROW = 4.0  # inches: less has no room for a long label in one line
 
 
 def plot_history(
@@ -209,19 +220,6 @@ def _runs(name: str, values: ArrayLike, count: int) -> np.ndarray:
     if not np.isfinite(array).all():
         raise ValueError(f"{what} must be finite to be drawn; leave out sizes that have none")
     return array
-
-
-_KINDS = {
-    "windows": (style.BLUE, "windows"),
-    "path": (style.ORANGE, "words"),
-    "kernel": (style.GREEN, "signature kernel"),
-    "lifted": (style.AMBER, "lifted paths"),
-    "spectrum": (style.PURPLE, "spectrum"),
-    "linear": (style.SKY, "short words"),
-}
-_OTHER = (style.INK, "your own")
-_LABEL_LETTERS = 3.0  # letters of width for the label of the axis, its ticks and gaps
-_NARROW = 4.0  # inches: less has no room for a long label in one line
 
 
 def plot_weights(committee: Any, ax: Axes | None = None) -> Axes:

@@ -32,6 +32,13 @@ log = logging.getLogger(__name__)
 
 
 _CHUNK = 500  # series transformed at a time
+RIDGE_CENTRE = math.log(4.0)  # of log T, for scores of a regression on ±1
+LOG_PROBABILITY_CENTRE = 0.0  # T = 1 leaves probabilities as they are
+_LOGARITHMS = np.linspace(math.log(1 / 32), math.log(128), 65)
+RIDGE_PENALTIES = np.logspace(-3, 3, 10)  # those of aeon's classifiers
+CLASS_FIGURES = ("accuracy", "nlpp", "brier", "ece")
+NUMBER_FIGURES = ("rmse", "mae", "nlpd", "coverage")
+COSTS = ("cpu_fit", "cpu_predict")
 
 
 class Features:
@@ -81,11 +88,6 @@ def aeon_features(name: str, run: Run) -> Features:
     return Features([*hydra, (convolution_based.MultiRocket(**settings), StandardScaler())])
 
 
-RIDGE_CENTRE = math.log(4.0)  # of log T, for scores of a regression on ±1
-LOG_PROBABILITY_CENTRE = 0.0  # T = 1 leaves probabilities as they are
-_LOGARITHMS = np.linspace(math.log(1 / 32), math.log(128), 65)
-
-
 @dataclass(frozen=True)
 class Link:
     """Temperature and lapse."""
@@ -117,9 +119,6 @@ def fit_link(scores: np.ndarray, y: np.ndarray, lapse: float, centre: float) -> 
     low, high = (float(end) for end in _LOGARITHMS[max(best - 1, 0) : best + 2][[0, -1]])
     logarithm = minimize_bounded(lambda at: temperature_loss(at, scores, y, lapse, centre), low, high)
     return Link(math.exp(logarithm), lapse)
-
-
-RIDGE_PENALTIES = np.logspace(-3, 3, 10)  # those of aeon's classifiers
 
 
 class Head(Protocol):
@@ -394,11 +393,6 @@ def choose_methods(names: Sequence[str] | None, task: str) -> tuple[list[Method]
     chosen = [METHODS[name] for name in names or METHODS if METHODS[name].maker(task)]
     ready = [method for method in chosen if method.is_installed()]
     return ready, [method for method in chosen if not method.is_installed()]
-
-
-CLASS_FIGURES = ("accuracy", "nlpp", "brier", "ece")
-NUMBER_FIGURES = ("rmse", "mae", "nlpd", "coverage")
-COSTS = ("cpu_fit", "cpu_predict")
 
 
 def judge(

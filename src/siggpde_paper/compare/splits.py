@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold
 
+LEAST_POINTS = 10  # kernels of nine points, of the differences too
+
 
 def cpu_seconds() -> float:
     """So many so far; a measurement is the difference of two."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
-
-
-LEAST_POINTS = 10  # kernels of nine points, of the differences too
 
 
 def take(X: Any, rows: np.ndarray) -> Any:

@@ -20,6 +20,24 @@ _NOISE = 0.5  # MiB: two measurements of the same differ by less
 
 Value = Callable[[dict[str, float]], float]
 Combine = Callable[[list[float]], float]
+_WITH = ", signatures computed"
+_SUMS = ("C_fu", "diag C_ff", "linear algebra")
+_ALL = ("C_uu", *_SUMS)
+_STORING = ("siggpde-torch", "gpsig-it", "gpsig-is")
+_OURS = ("siggpde", "gpsig-it", "gpsig-is")
+# Name, method and parts of a row, and its order with everything stored, as it is here, and in the paper.
+_SPACE_ROWS = [
+    ("C_uu, SigGPDE: the identity", "siggpde", (), "–", "–", "–"),
+    ("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M²", "n M² + tile", "n² M²"),
+    ("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "z² M² c n", "n M² + tile", "M² z²"),
+    ("C_fu, SigGPDE", "siggpde", ("C_fu",), "M B", "M B", "–"),
+    ("C_fu, SigGPDE, signatures computed", "siggpde", ("C_fu", "signatures"), "M B l", "M B", "M B l"),
+    ("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l", "n M B + tile", "n² M B l"),
+    ("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l z c n", "n M B + tile", "M B l z"),
+    ("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "B l²", "l", "B l²"),
+    ("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² c n", "n B + tile", "B l²"),
+]
+_BASELINES = {"gpsig-it": "GPSig-IT", "gpsig-is": "GPSig-IS"}
 
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
@@ -167,10 +185,6 @@ def draw_growth(
     return tables.save_figure(figure, results.folder, file)
 
 
-_WITH = ", signatures computed"
-_SUMS = ("C_fu", "diag C_ff", "linear algebra")
-_ALL = ("C_uu", *_SUMS)
-
 # Of the algorithms, for B series; c is the cost of a level of the recursion, up to n² for full order.
 _TIME_ROWS = [
     Row("C_uu, SigGPDE: the identity", "siggpde", (), "–", "1"),
@@ -232,20 +246,6 @@ def _draw_time(plan: Plan, results: Results) -> str:
     return draw_growth(results, "complexity", [(plan, "CPU seconds of an iteration", curves)])
 
 
-_STORING = ("siggpde-torch", "gpsig-it", "gpsig-is")
-_OURS = ("siggpde", "gpsig-it", "gpsig-is")
-# Name, method and parts of a row, and its order with everything stored, as it is here, and in the paper.
-_SPACE_ROWS = [
-    ("C_uu, SigGPDE: the identity", "siggpde", (), "–", "–", "–"),
-    ("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M²", "n M² + tile", "n² M²"),
-    ("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "z² M² c n", "n M² + tile", "M² z²"),
-    ("C_fu, SigGPDE", "siggpde", ("C_fu",), "M B", "M B", "–"),
-    ("C_fu, SigGPDE, signatures computed", "siggpde", ("C_fu", "signatures"), "M B l", "M B", "M B l"),
-    ("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l", "n M B + tile", "n² M B l"),
-    ("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l z c n", "n M B + tile", "M B l z"),
-    ("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "B l²", "l", "B l²"),
-    ("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² c n", "n B + tile", "B l²"),
-]
 _ALL_STORED = [
     Row(name, "siggpde-torch" if method == "siggpde" else method, parts, order, paper)
     for name, method, parts, order, _, paper in _SPACE_ROWS
@@ -308,7 +308,6 @@ def _draw_space(stored: Plan, here: Plan, results: Results) -> str:
     return draw_growth(results, "complexity-space", rows, _NOISE)
 
 
-_BASELINES = {"gpsig-it": "GPSig-IT", "gpsig-is": "GPSig-IS"}
 _QUOTED = {key: f"{name}, its authors' TensorFlow" for key, name in ({"siggpde": "SigGPDE"} | _BASELINES).items()}
 
 

@@ -55,6 +55,11 @@ FEWEST_CALLS = 2
 LONG_CALL = 3.0  # seconds
 
 Parts = dict[str, Callable[[], object]]
+STORED = "inducing parameters"
+_SPACE_PARTS = ("C_uu", "C_fu", "signatures", "diag C_ff")
+Result = TypeVar("Result")
+_TINY = {"M": 12, "length": 4, "batch": 9}  # warms up: what a first call loads and keeps is not what it needs
+_MMAP_THRESHOLD, _BLOCK = -3, 2**16  # mallopt's M_MMAP_THRESHOLD, and from how many bytes on a block is mapped
 
 
 @dataclass(frozen=True)
@@ -171,15 +176,6 @@ def iteration_times(
         seconds.append(trainer.history.step_seconds[""])
         trainer.iteration += 1
     return seconds[1:]
-
-
-STORED = "inducing parameters"
-_SPACE_PARTS = ("C_uu", "C_fu", "signatures", "diag C_ff")
-
-Result = TypeVar("Result")
-
-_TINY = {"M": 12, "length": 4, "batch": 9}  # warms up: what a first call loads and keeps is not what it needs
-_MMAP_THRESHOLD, _BLOCK = -3, 2**16  # mallopt's M_MMAP_THRESHOLD, and from how many bytes on a block is mapped
 
 
 def measurable() -> bool:

@@ -33,6 +33,10 @@ from siggpde.series import SeriesBatch, Spectrogram
 from siggpde_paper.experiments.variants import FiniteDifferenceKernel
 from siggpde_paper.gpsig import gpsig
 
+_LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax}
+_CHUNK = 1024
+_BETA1, _BETA2 = 0.9, 0.999
+
 
 class Prepared(NamedTuple):
     """Paths (n, length, channels) in float64 and labels 0..classes-1; `raw` series are without time and scaling."""
@@ -105,10 +109,6 @@ def standardised(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
     deviation = train.std(dim=(0, 1), correction=0)
     scale = torch.where(deviation > 0, deviation, 1.0)
     return (train - mean) / scale, (test - mean) / scale
-
-
-_LIKELIHOODS = {"robustmax": RobustMax, "softmax": Softmax}
-_CHUNK = 1024
 
 
 def fit_tasks(config: dict[str, Any], folder: Path, runs: int) -> dict[str, Callable[[], dict[str, Any]]]:
@@ -266,9 +266,6 @@ def _classifier(config: dict[str, Any], method: dict, data: Prepared, seed: int,
         "nlpp": -float(classifier.log_likelihood(test, truth).mean()),
         "cpu_seconds": cpu,
     }
-
-
-_BETA1, _BETA2 = 0.9, 0.999
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ from siggpde.numerics.backend import installation
 from siggpde.utils.files import atomic_write
 
 _FOLDER = Path(__file__).parent / "configs"
+log = logging.getLogger(__name__)
+Record = dict[str, Any]
+_GIT = ("git", "-C", str(Path(__file__).parent))
 
 
 def load_config(name: str, *, quick: bool = False, path: Path | None = None) -> dict[str, Any]:
@@ -45,12 +48,6 @@ def merged(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         inner = result.get(key)
         result[key] = merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
     return result
-
-
-log = logging.getLogger(__name__)
-
-Record = dict[str, Any]
-_GIT = ("git", "-C", str(Path(__file__).parent))
 
 
 def source_commit() -> str | None:

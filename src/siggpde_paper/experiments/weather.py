@@ -29,6 +29,13 @@ from siggpde_paper.experiments.weather_models import (
     to_natural,
 )
 
+MEASURES = {"accuracy": "accuracy %", "nlpp": "NLPP", "auc": "AUC", "brier": "Brier"}
+_BLUE, _GREY, _RAIN, _WET = "#3b6fb6", "#8a8a8a", "#9db8d9", "#d9752b"
+_CHANNELS = ("#3b6fb6", "#d9752b", "#2f8f5b", "#8a4fa3", "#b5a21b", "#5bb5c9", "#8a8a8a")
+_HOUR = np.timedelta64(60, "m")
+_WITHIN = 1.645  # standard deviations on both sides that hold 90 % of a normal distribution
+Curve = tuple[str, np.ndarray, np.ndarray, np.ndarray]  # what it is, the line, and the ends of a band, (n,)
+
 
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
     """The paper's experiment on weather: stores a description of the test set, and log-odds by method and thinning."""
@@ -104,9 +111,6 @@ def run_method(config: dict[str, Any], method: str, seed: int, checkpoint: Path 
         first, last = rainiest(natural, config["figure"]["year"], config["figure"]["days"])
         record |= forecaster.describe(natural.take((natural.day >= first) & (natural.day <= last)))
     return record
-
-
-MEASURES = {"accuracy": "accuracy %", "nlpp": "NLPP", "auc": "AUC", "brier": "Brier"}
 
 
 class Forecasts(NamedTuple):
@@ -299,15 +303,6 @@ def _training(config: dict[str, Any], names: dict[str, str], runs: dict[str, lis
         nlpp = np.mean([run["validation_nlpp"] for run in facts])
         parts.append(f"{names[name]}: {tables.duration(float(step))} of CPU an iteration, validation NLPP {nlpp:.4f}")
     return parts
-
-
-_BLUE, _GREY, _RAIN, _WET = "#3b6fb6", "#8a8a8a", "#9db8d9", "#d9752b"
-_CHANNELS = ("#3b6fb6", "#d9752b", "#2f8f5b", "#8a4fa3", "#b5a21b", "#5bb5c9", "#8a8a8a")
-_HOUR = np.timedelta64(60, "m")
-_WITHIN = 1.645  # standard deviations on both sides that hold 90 % of a normal distribution
-
-
-Curve = tuple[str, np.ndarray, np.ndarray, np.ndarray]  # what it is, the line, and the ends of a band, (n,)
 
 
 def _draw_stretch(config: dict[str, Any], results: Results, described: dict[str, Record], test: Record) -> str:

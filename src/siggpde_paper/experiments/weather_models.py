@@ -41,6 +41,8 @@ from siggpde_paper.experiments.results import Record
 _NO_READING = -999.0  # readings below it are missing: they are written as -9999
 _KEYS = ("data", "columns", "time_minutes")
 DAY = 24 * 60
+_STEPS = 2000
+_BAND = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
@@ -341,10 +343,6 @@ def split_blocks(blocks: np.ndarray, share: float, seed: int) -> tuple[list[int]
     splitter = GroupShuffleSplit(n_splits=1, test_size=share, random_state=seed)
     train, valid = next(splitter.split(blocks, groups=blocks))
     return train.tolist(), valid.tolist()
-
-
-_STEPS = 2000
-_BAND = (0.05, 0.95)
 
 
 @dataclass

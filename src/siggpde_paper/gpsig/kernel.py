@@ -30,6 +30,9 @@ from siggpde_paper.gpsig.series_levels import (
 )
 
 Compute = Callable[..., Tensor]
+Method = Literal["auto", "explicit", "recursion", "core"]
+_MAX_WORDS = 2000
+_CELLS = 2**17  # numbers of a tile: larger ones do not fit the cache, smaller ones are mostly overhead
 
 
 def over_rows(compute: Compute, x: Tensor, rows: int) -> Tensor:
@@ -111,12 +114,6 @@ def _tiles(rows: int, columns: int, tile: tuple[int, int], same: bool) -> Iterat
             yield span, span
         for other in _spans(span.stop if same else 0, columns, tile[1]):
             yield span, other
-
-
-Method = Literal["auto", "explicit", "recursion", "core"]
-
-_MAX_WORDS = 2000
-_CELLS = 2**17  # numbers of a tile: larger ones do not fit the cache, smaller ones are mostly overhead
 
 
 class TruncatedKernel(PathKernel):

@@ -32,6 +32,10 @@ from siggpde_paper.gpsig.tensor_levels import (
 )
 
 _MAX_BYTES = 2**31
+_CELLS = 2**15  # pairs and times of a tile, for every slot
+Quotas = Literal["equal", "proportional", "none"]
+_NOISE = 0.4
+Kind = Literal["tensors", "sequences"]
 
 
 class WhitenedFeatures(InducingFeatures):
@@ -154,9 +158,6 @@ def _pull_back_whitening(factor: Tensor, result: Tensor, grad: Tensor, with_gram
     half = solve_triangular(factor.T, triangle, upper=True)
     whole = solve_triangular(factor, half, upper=False, left=False)
     return (whole + whole.T).mul_(-0.5), cross
-
-
-_CELLS = 2**15  # pairs and times of a tile, for every slot
 
 
 class InducingTensors(WhitenedFeatures):
@@ -311,11 +312,6 @@ class InducingSequences(WhitenedFeatures):
         return f"{self.count} sequences of {self.length} points and {self.channels} channels, jitter={self.jitter}"
 
 
-Quotas = Literal["equal", "proportional", "none"]
-
-_NOISE = 0.4
-
-
 def chosen_series(y: Tensor, count: int, classes: int, random: torch.Generator, quotas: Quotas = "equal") -> Tensor:
     """Indices (count,) of series, as the `quotas` of `gpsig` say."""
     chosen: list[Tensor] = []
@@ -365,9 +361,6 @@ def _at_least(x: Tensor, points: int) -> Tensor:
 
 def _noisy(values: Tensor, random: torch.Generator) -> Tensor:
     return values + _NOISE * torch.randn(values.shape, dtype=values.dtype, generator=random)
-
-
-Kind = Literal["tensors", "sequences"]
 
 
 def gpsig(

@@ -19,6 +19,14 @@ from siggpde.numerics.core import core, usual_threads
 from siggpde.series import SeriesBatch
 
 Static = Literal["linear", "rbf"]
+# A product with a triangle of ones is faster than a cumulative sum along axes up to about this long, and exact
+# where the difference of a total and a cumulative sum would round.
+_SHORT = 64
+Recursion = tuple[list["_Step"], "_LastStep"]
+_TILE_CELLS = 2**19  # more leave the cache, fewer are mostly overhead
+_MAX_BYTES = 2**28  # working memory of a thread in the reverse pass
+# Of the rows, for threads; and what their gradients in the other series may take.
+_PARTS, _MAX_GRADIENT_BYTES = 16, 2**26
 
 
 def by_hand(
@@ -82,11 +90,6 @@ def checked_series(x: Tensor, lengths: Tensor | None, name: str = "x") -> Tensor
     return series if series.shape[1] > 1 else series.expand(-1, 2, -1)
 
 
-# A product with a triangle of ones is faster than a cumulative sum along axes up to about this long, and exact
-# where the difference of a total and a cumulative sum would round.
-_SHORT = 64
-
-
 def earlier(values: Tensor, axis: int = -1) -> Tensor:
     """At every time the sum of all values before, along the last axis or, of contiguous values, the last but two.
 
@@ -126,9 +129,6 @@ def sequence_levels(increments: Tensor, level: int, order: int) -> Tensor:
     run = partial(_run_recursion, level=level, order=order, keep=torch.is_grad_enabled() and increments.requires_grad)
     levels = by_hand(run, _pull_back_recursion, cells.transpose(1, 2).contiguous())
     return levels[:, :, 0] if increments.ndim == 3 else levels
-
-
-Recursion = tuple[list["_Step"], "_LastStep"]
 
 
 def _run_recursion(d: Tensor, *, level: int, order: int, keep: bool) -> tuple[Tensor, Recursion]:
@@ -250,10 +250,6 @@ def in_lanes(rows: Tensor) -> Tensor:
     return padded.unflatten(0, (len(padded) // core.lane_step, core.lane_step)).movedim(1, 3).contiguous()
 
 
-_TILE_CELLS = 2**19  # more leave the cache, fewer are mostly overhead
-_MAX_BYTES = 2**28  # working memory of a thread in the reverse pass
-
-
 def core_has_pairs(x: Tensor, y: Tensor, level: int, order: int) -> bool:
     """Whether the core computes the levels of series x (n, l, channels) and y (m, l', channels): few levels of full
     order, in float64 on the CPU, for grids of cells that it can hold."""
@@ -297,10 +293,6 @@ def _increment_levels(d: Tensor, level: int) -> Tensor:
         return (result,)
 
     return by_hand(compute, pull_back, d)
-
-
-# Of the rows, for threads; and what their gradients in the other series may take.
-_PARTS, _MAX_GRADIENT_BYTES = 16, 2**26
 
 
 def linear_pair_levels(x: Tensor, y: Tensor | None, level: int) -> Tensor:

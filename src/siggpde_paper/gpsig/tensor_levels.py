@@ -11,6 +11,9 @@ from torch import Tensor
 from siggpde.numerics.core import core, usual_threads
 from siggpde_paper.gpsig.series_levels import by_hand, earlier, later
 
+Sums = tuple[list[Tensor], list[list[Tensor | None]]]
+_CELLS = 2**19  # inner products of a tile: more leave the cache
+
 
 def slot_count(level: int) -> int:
     """The number of slots, level (level + 1)/2."""
@@ -38,9 +41,6 @@ def tensor_levels(slots: Tensor, level: int, order: int) -> Tensor:
     over t of A_k = G_k (F_{k-1} + G_{k-1}/2 (F_{k-2} + ..)), with `order` terms, F_k the exclusive cumulative sum of
     A_k, F_0 = 1."""
     return by_hand(partial(_run_recursion, level=level, order=order), _pull_back_recursion, slots)
-
-
-Sums = tuple[list[Tensor], list[list[Tensor | None]]]
 
 
 def _run_recursion(slots: Tensor, *, level: int, order: int) -> tuple[Tensor, Sums]:
@@ -136,9 +136,6 @@ def _pull_back_grams(grad: Tensor, kept: tuple[Tensor, Tensor], _slots: Tensor) 
             torch.mm(rest if before is None else rest * before, by_slot[place], out=result[place])
             before = grams[place] if before is None else before * grams[place]
     return (result.transpose(0, 1),)
-
-
-_CELLS = 2**19  # inner products of a tile: more leave the cache
 
 
 def core_has_tensors(slots: Tensor, increments: Tensor, level: int) -> bool:
