@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from siggpde.io.formats import READ_OPTIONS
-from siggpde.utils.files import atomic_write, check_replaceable
+from siggpde.utils.files import check_replaceable, write_bytes
 
 log = logging.getLogger("siggpde")
 
@@ -190,8 +190,7 @@ def check_output_file(
     option: str = "--output",
     inputs: Iterable[str | os.PathLike[str] | None] = (),
 ) -> None:
-    """Checks, before any work, the suffix and folder of an output file, and without --force that it does not exist; not
-    even --force overwrites one of the `inputs` of the command, or a file of a model."""
+    """Refuses, before any work, an output file that is not wanted, is there (without --force), or is an input."""
     if output is None:
         return
     if output.suffix.lower() not in suffixes:
@@ -203,11 +202,6 @@ def check_output_file(
     check_replaceable(output, inputs)
     if output.exists() and not force:
         raise WrongCall(f"{output} exists; --force overwrites it")
-
-
-def write_bytes(output: Path, content: bytes) -> None:
-    with atomic_write(output) as file:
-        file.write(content)
 
 
 def write_json(output: Path | None, values: Any, what: str) -> None:
@@ -229,8 +223,7 @@ def _without_nan(value: Any) -> Any:
 
 @contextmanager
 def panics_held_back(kind: str) -> Iterator[None]:
-    """Keeps stderr, also of Rust, while a ``.parquet`` file is opened or read, and writes it at the end, unless the
-    block raised an error that a panic of polars caused, which is then one line."""
+    """Holds back stderr, also of Rust, while ``.parquet`` is read: panics of polars become errors of one line."""
     stderr = None
     if kind == "parquet":
         with suppress(OSError):  # where there is no stderr at all

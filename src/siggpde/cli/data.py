@@ -155,8 +155,7 @@ def _merged_options(
 
 
 def with_constants_as_facts(data: SeriesData, ranks: Ranks = ALONE) -> SeriesData:
-    """Returns the series with channels as facts that are constant within every series of two points or more, of all
-    ranks; all of them stay channels where no other would be left."""
+    """Returns the series with channels that are constant within every series of all ranks as facts, if not all are."""
     first, names = 0 if data.time_channel is None else 1, data.channel_names
     long = [series[first:] for series in data.X if series.shape[1] > 1]
     spans = [np.fmax.reduce(one, axis=1) - np.fmin.reduce(one, axis=1) for one in long]
@@ -175,8 +174,7 @@ def with_constants_as_facts(data: SeriesData, ranks: Ranks = ALONE) -> SeriesDat
 
 
 def options_to_remember(data: SeriesData, read_options: ReadOptions) -> dict[str, Any]:
-    """The options that a model keeps, so that files of the same layout are read in the same way; channels of a long
-    table are kept by name, because another file may have them in another order."""
+    """Returns the options that a model keeps, channels of long tables by name, for their order may differ."""
     options = {key: value for key, value in read_options.given().items() if key != "part"}
     if data.time_format is not None:
         options["time_format"] = data.time_format._asdict()
@@ -266,8 +264,7 @@ def describe_series(data: SeriesData, target: str | None, ranks: Ranks = ALONE) 
 
 
 def check_values(data: SeriesData, *, training: bool) -> None:
-    """Warns of series of one point, and of values far from all others; for `training`, a channel without values, or
-    with values too large to be squared, is a ValueError."""
+    """Warns of series of one point and of values far from all others; for `training` refuses what cannot be learned."""
     if len(data) > 2 and np.median(data.lengths) == 1 and data.n_channels <= 2:
         log.warning(
             "most series have one point only; if rows of the table are points, name the column that identifies the "

@@ -90,8 +90,7 @@ def compute_kernels(data: Dataset) -> dict[str, Any]:
 
 
 def train_demo(data: Dataset, series: int | None = None, seed: int = 0) -> tuple[dict[str, Any], SigGPClassifier]:
-    """Trains with the defaults, on the first `series` training series where given, and evaluates on the test set;
-    returns accuracy, NLPP and seconds as plain values, and the classifier."""
+    """Returns accuracy, NLPP and seconds of the defaults, trained on the first `series` series, and the classifier."""
     import numpy as np
 
     from siggpde.estimators import SigGPClassifier
@@ -121,8 +120,7 @@ def train_demo(data: Dataset, series: int | None = None, seed: int = 0) -> tuple
 
 
 def _as_paths(data: Dataset) -> Tensor:
-    """Training series as float64 paths (n, length, 1 + channels): time first, every channel of zero mean and unit
-    spread, over the square root of the number of channels, so that a point has length about one."""
+    """Returns series as standardised paths (n, length, 1 + channels), time first; points have length about 1."""
     import torch
 
     series = torch.from_numpy(data.X_train).double().transpose(1, 2)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.table import Table
 
 from siggpde.cli import options
-from siggpde.cli.console import WrongCall, check_output_file, column_table, print_result, summary_table, write_bytes
+from siggpde.cli.console import WrongCall, check_output_file, column_table, print_result, summary_table
+from siggpde.utils.files import write_bytes
 
 if TYPE_CHECKING:
     import numpy as np

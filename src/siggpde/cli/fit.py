@@ -367,8 +367,7 @@ class Checkpoint:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Locks the folder, created before any work, against other fits of the model; it is removed at the end if
-        empty. The system releases the lock of a process that dies."""
+        """Locks the folder, created before any work, against other fits of the model; it is removed if empty."""
 
         def refuse() -> None:
             model = self.folder.with_name(self.folder.name.removesuffix(_SUFFIX))

@@ -129,8 +129,7 @@ class CallOfModel(ModelCall):
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Decorates a command: in its signature, from which Typer takes options, the fields of dataclasses replace them;
-    --verbose comes last. Expected errors are printed as one line."""
+    """Decorates a command, whose options may be fields of dataclasses; expected errors are printed as one line."""
 
     @functools.wraps(function)
     def decorated(verbose: bool, **values: Any) -> None:

@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from siggpde.cli import options
-from siggpde.cli.console import (
-    Interrupted,
-    WrongCall,
-    check_output_file,
-    import_quickly,
-    printable,
-    resume_command,
-    write_bytes,
-)
+from siggpde.cli.console import Interrupted, WrongCall, check_output_file, import_quickly, printable, resume_command
+from siggpde.utils.files import write_bytes
 
 if TYPE_CHECKING:
     import numpy as np

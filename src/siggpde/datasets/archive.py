@@ -22,7 +22,7 @@ import numpy as np
 
 from siggpde.io.data import SeriesData, pad
 from siggpde.io.ts import parse_ts
-from siggpde.utils.files import atomic_write, locked
+from siggpde.utils.files import atomic_write, locked, write_bytes
 
 log = logging.getLogger(__name__)
 SERVER = "https://www.timeseriesclassification.com/aeon-toolkit"
@@ -59,8 +59,7 @@ def record(path: Path, digest: str) -> None:
     """Adds the SHA-256 of a file of the cache to `checksums.json`; processes may do so at the same time."""
     with locked(path.with_name(".checksums.lock")):
         known = _recorded(path.parent) | {path.name: digest}
-        with atomic_write(_file(path.parent)) as file:
-            file.write(json.dumps(known, indent=1, sort_keys=True).encode())
+        write_bytes(_file(path.parent), json.dumps(known, indent=1, sort_keys=True).encode())
 
 
 def _file(folder: Path) -> Path:
@@ -98,8 +97,7 @@ def address(name: str) -> str:
 
 
 def download(name: str, cache: Path) -> Path:
-    """Downloads a data set into the cache and returns its file; processes that want the same one wait for the first. A
-    DownloadError says that there is no answer, no such data set, or only a part of it."""
+    """Downloads a data set into the cache, once for all processes; DownloadError where it cannot be had."""
     url = address(name)
     cache.mkdir(parents=True, exist_ok=True)
     path = cache / f"{name}.npz"

@@ -125,8 +125,7 @@ class ClassGoal:
     index: int
 
     def margin(self, predictions: np.ndarray) -> np.ndarray:
-        """Returns log p of the class less the largest of the others, (n,), from probabilities (n, classes): 0 or more
-        where `predict` answers with the class, which of equally probable ones is the first."""
+        """Returns log p of the class less the largest other (n,): 0 or more where `predict` answers with it."""
         logs = np.log(np.maximum(predictions, np.finfo(float).tiny))
         margin = logs[:, self.index] - np.delete(logs, self.index, axis=1).max(axis=1)
         return np.where(self.reached(predictions), margin, np.minimum(margin, -np.finfo(float).tiny))
@@ -231,8 +230,7 @@ def donors_of(batch: SeriesBatch) -> list[Donor]:
 
 
 def kept_series(committee: Any) -> tuple[list[Donor], Tensor | None]:
-    """Returns the training series that the committee keeps, in the units of the data, and their targets (n,) in its own
-    units, None where it does not keep those."""
+    """Returns the training series that the committee keeps, in units of the data, and their targets (n,) or None."""
     landmarks = committee.landmarks
     if landmarks is None:
         return [], None
@@ -244,8 +242,7 @@ def kept_series(committee: Any) -> tuple[list[Donor], Tensor | None]:
 
 @dataclass(frozen=True)
 class Change:
-    """The stretch of points `start` to `end` - 1, of the series as the model sees it, in the `channels` with these
-    indices, moved towards donor number `donor` by `scale`."""
+    """Points `start` to `end` - 1 of some `channels`, as the model sees them, moved towards a `donor` by `scale`."""
 
     donor: int
     start: int
@@ -299,8 +296,7 @@ class Canvas:
         return change.start * self.points // self.length, -(-change.end * self.points // self.length)
 
     def delta(self, change: Change) -> np.ndarray:
-        """Returns the change of all values (value channels, raw points): scale (gap less the straight line between the
-        gaps beside the stretch), so that it ends in nothing on both sides; zero at missing values."""
+        """Returns scale (gap less the line between those beside the stretch), 0 at gaps, (channels, points)."""
         a, b, gap = change.start, change.end, self.gap(change.donor)
         left = (a - 1, gap[a - 1]) if a > 0 else (a, np.zeros(self.channels))
         right = (b, gap[b]) if b < self.length else (b - 1, np.zeros(self.channels))
@@ -329,8 +325,7 @@ class Canvas:
 
 @dataclass(frozen=True)
 class Trial:
-    """A change with its size, its margin (0 or more if it turns the prediction), whether the prediction is as wanted (a
-    number may be changed too far), and its p-value, NaN if not known."""
+    """A change, its size, its margin (0 or more if it turns the prediction), whether it is as wanted, its p-value."""
 
     change: Change
     size: float
@@ -340,8 +335,7 @@ class Trial:
 
 
 class Search:
-    """Looks for changes of a canvas that reach a goal; `predict` and `novelty` give predictions and p-values of series,
-    of which those above `plausible` are enough. Nothing is drawn at random."""
+    """Looks for changes that reach a goal, with p-values above `plausible` if possible; nothing is drawn at random."""
 
     def __init__(self, canvas: Canvas, goal: Goal, predict: Judge, novelty: Judge, plausible: float) -> None:
         self.canvas, self.goal, self.plausible = canvas, goal, plausible
@@ -463,8 +457,7 @@ class Search:
         return fewer
 
     def _narrowed(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Returns each with its ends moved inwards, by steps that are halved, as long as it turns the prediction: at
-        full scale if it does so there, since that is shrunk afterwards, else at its own."""
+        """Returns each with ends moved inwards, by steps that are halved, as long as it turns the prediction."""
         full = self._tried([_scaled(trial, 1.0) for trial in trials])
         kept = [one if good else trial for one, trial, good in zip(full, trials, self._good(full), strict=True)]
         step = max(1, -(-self.canvas.length // (2 * min(self.canvas.length, _PARTS))))

@@ -190,9 +190,7 @@ def spread_over(targets: Tensor, classes: int | None, most: int) -> Tensor:
 
 
 def cut_series(terms: Terms, batch: SeriesBatch, regions: int | None) -> tuple[SeriesBatch, Tensor]:
-    """Returns the 2 P cut series of two permutations of the P pieces of each of n series, from the first to the last
-    and back, and the coefficients (P, 2 P) of the credits, equal for all series; pieces are equal time regions, or
-    without `regions` the channels."""
+    """Returns the 2 P series of two permutations of the P regions or channels of n series, and their coefficients."""
     pieces = torch.arange(batch.channels if regions is None else regions, device=batch.values.device)
     ranks, used = torch.stack([pieces, pieces.flip(0)]), torch.zeros(2, dtype=torch.int64, device=pieces.device)
     values = batch.values.new_empty(len(batch), 2 * len(pieces), *batch.values.shape[1:])
@@ -217,8 +215,7 @@ def cut_effects(
     *,
     facts: bool = False,
 ) -> dict[int, list[Effect]]:
-    """Returns the effects of time regions with these names, or without `regions` of channels or `facts`, by class; of
-    many series as many are used as make about 500 cut ones."""
+    """Returns the effects, by class, of `regions` or without them of channels or `facts` with these names."""
     classes, count = terms.logits.classes, len(names)
     most = min(_MOST_SERIES, max(2 * (classes or 2), _CUT_SERIES // (2 * count)))
     chosen = spread_over(targets, classes, most)
@@ -283,8 +280,7 @@ def term_effects(
     vocabulary: Vocabulary,
     groups: Sequence[Sequence[Sequence[int]]],
 ) -> TermEffects:
-    """Returns what groups of words, scales and views contribute to a class, averaged over its series less the others;
-    `groups` are, for each side of the contrasts, groups of words of the vocabulary."""
+    """Returns what groups of words, for each side of the contrasts, scales and views contribute to the sides."""
     device, views = contrasts.weights.device, list(dict.fromkeys(vocabulary.views.values()))
     kernels = [WHOLE] if vocabulary.kernels else []  # which see all of a series
     scales = sorted({*vocabulary.scales, *kernels}, key=scale_order) if views else []
@@ -342,8 +338,7 @@ def _named(group: Sequence[int], words: Vocabulary) -> Named:
 
 
 def word_table(terms: Terms, batch: SeriesBatch, words: Vocabulary) -> Tensor:
-    """Returns what every word contributes (classes, n, words) to the logits less their mean, or to the number, but for
-    what is equal for all series; in members of a power above 1 with the mean weights of features over the series."""
+    """Returns what every word adds (classes, n, words) to the logits less their mean, or the number, at n series."""
     directions, seen = terms.logits.class_directions(), terms.prepare(batch)
     added, mean, _ = _kernel_latents(terms, seen, len(batch))
     total = torch.zeros(len(words.names), len(batch), directions.shape[1]).to(directions)

@@ -22,8 +22,7 @@ _NEAREST = 2  # of numbers
 def nearest_series(
     committee: Any, batch: SeriesBatch, labels: list[Any] | None, pairs: Tensor | None
 ) -> list[list[Neighbour]]:
-    """Returns for every series the nearest training series of each of its classes `pairs` (n, 2 or 3), or for numbers
-    the two nearest of all; none for models that do not keep every training series with its target."""
+    """Returns the nearest training series of each class of `pairs` (n, 2 or 3), or the two nearest of all; or none."""
     record = committee.left_out
     if committee.landmarks is None or record is None or not record.exact:
         return [[] for _ in range(len(batch))]
@@ -46,8 +45,7 @@ def nearest_series(
 
 
 def _squared_distances(committee: ViewCommittee, batch: SeriesBatch, variances: dict[str, Tensor]) -> Iterator[Tensor]:
-    """Yields |X - Z|² = k(X, X) + k(Z, Z) - 2 k(X, Z) of every series to all landmarks, (m,), for the mean of the
-    kernels of each member, averaged over members; series that have nothing in common are about sqrt(2) apart."""
+    """Yields |X - Z|² (m,) of every series to the landmarks, by the mean kernel; 2 where nothing is in common."""
     rows = committee.rows(batch)
     landmark_rows = {name: Rows(variance[None], variance) for name, variance in variances.items()}
     total: Any = 0.0

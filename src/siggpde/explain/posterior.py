@@ -34,8 +34,7 @@ class Gaussian(NamedTuple):
 
 
 def averaged(terms: Terms, members: Sequence[Moments], directions: Tensor) -> Gaussian:
-    """Returns q sums of the committee in directions (q, outputs): means and standard deviations are averages of those
-    of its members, the latter being the most that the average can vary."""
+    """Returns q sums in directions (q, outputs): averages over members, for deviations the most that these can be."""
     mean, std = torch.zeros_like(directions[:, 0]), torch.zeros_like(directions[:, 0])
     for weight, moments in zip(terms.weights.tolist(), members, strict=True):
         mean += weight * (moments.mean * directions).sum(1)
@@ -62,8 +61,7 @@ class Functionals(NamedTuple):
 
 
 class LatentSums:
-    """Sums of whole latents, with weights that sum to 0, over series that come in chunks. Where all come in one,
-    kernels raised to a power are computed among the series of each sum at once, before their features are gone."""
+    """Sums of whole latents, with weights that sum to 0, over series in chunks; in one chunk powers need one pass."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -78,8 +76,7 @@ class LatentSums:
         around: Tensor | None = None,
         groups: Mapping[int, Sequence[Group]] | None = None,
     ) -> Tensor:
-        """Adds n prepared series with weights (q, n) and returns the mean latents (K, n, outputs) of the members there;
-        `around` (q, k) are the series of each sum, where these are all series, `groups` as for `Terms.means`."""
+        """Adds n prepared series with weights (q, n), each of the series `around` (q, k); returns the mean latents."""
 
         def watch(part: Features) -> None:
             if len(weights) and self.terms.coefficients(part.number):
@@ -113,8 +110,7 @@ class LatentSums:
     def moments(
         self, chosen: Sequence[Sequence[int]], over: Sequence[Functionals], prepared: Callable[[Tensor], SeriesBatch]
     ) -> list[Moments]:
-        """Returns the moments, for every member, of sums of the sums numbered in `chosen`; `over` has these as
-        coefficients of the series, which `prepared` makes from their numbers."""
+        """Returns the moments, for every member, of sums of the sums in `chosen`, which are `over` these series."""
         terms, like = self.terms, over[0].coefficients
         prior = like.new_zeros(len(terms.weights), len(chosen))
         statistics = [like.new_zeros(len(chosen), width) for width in terms.statistic_widths]
@@ -164,8 +160,7 @@ def _add_forms(
     prepared: Callable[[Tensor], SeriesBatch],
     prior: Tensor,
 ) -> None:
-    """Adds v^T k v of all sums to `prior` (K, q), for the covariances that some members have beside those of features,
-    computed for as many `Functionals` at a time as have `terms.together` series."""
+    """Adds v^T k v to `prior` (K, q), for covariances that features do not give, `terms.together` series at a time."""
     start, row = 0, 0
     while start < len(over) and members:
         slices = [slice(0, len(over[start].series))]

@@ -412,8 +412,7 @@ class CutSeries(NamedTuple):
 
 
 def cut_facts(batch: SeriesBatch) -> tuple[SeriesBatch, Tensor]:
-    """Returns the 2 F series of two permutations of the F facts of each of n series, from the first to the last and
-    back, in which the facts cut out are not known, and the coefficients (F, 2 F) of the credits."""
+    """Returns the 2 F series of two permutations of the F facts of n series, and their coefficients (F, 2 F)."""
     assert batch.facts is not None
     pieces = torch.arange(batch.facts.shape[1], device=batch.values.device)
     used = torch.zeros(2, dtype=torch.int64, device=pieces.device)
@@ -456,8 +455,7 @@ class States(NamedTuple):
 
 
 class GroupPlan(NamedTuple):
-    """A group of channels of a block of windows: the `block` of its views alone, and for each of its parts the number
-    in the whole block, its columns (p,) and the factor of its features there."""
+    """A group of channels, the `block` of its views alone, and the number, columns and factor of its parts."""
 
     channels: tuple[int, ...]
     block: WindowsBlock

@@ -57,8 +57,7 @@ class Logits(NamedTuple):
 
 
 class Bend(NamedTuple):
-    """What a member of a power above 1 adds to a kernel: a_b(X, Z) = factor(X, Z) alpha(Z), with `factor` (n, m) and
-    `alpha` (m, outputs), the weight of the member included."""
+    """What a member of a power above 1 adds to a kernel: a_b(X, Z) = factor(X, Z) alpha(Z), (n, m) and (m, outputs)."""
 
     kernel: str
     factor: Tensor
@@ -66,8 +65,7 @@ class Bend(NamedTuple):
 
 
 class Features(NamedTuple):
-    """Features of the part `number`: `values` (u, p) of all of its columns, or of these `columns`; `state` (n,): which
-    of the u rows each of the n series has; None where u = n."""
+    """The `values` (u, p) of a part or some columns of it; `state` (n,) are the rows of n series, None for u = n."""
 
     number: int
     values: Tensor
@@ -76,8 +74,7 @@ class Features(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A block of some channels, its features of the u distinct states that these have in n series, part by part
-    (numbered as in the block of all channels), and the state (n,) of every series."""
+    """A block of some channels, its features of the u states that these have in n series, and their state (n,)."""
 
     block: FeatureBlock
     features: Iterable[Features]
@@ -95,8 +92,7 @@ class Moments(NamedTuple):
 
 
 class InnerProducts(NamedTuple):
-    """Among n series (n, n) and with the landmarks (n, m): `slopes`, h(c) / (|X| |Y|) of every member of a power above
-    1, and `kernels`, the kernels without features, centred."""
+    """Among n series, and with landmarks: h(c) / (|X| |Y|) of members of a power, and kernels without features."""
 
     slopes: dict[int, tuple[Tensor, Tensor]]
     kernels: dict[str, tuple[Tensor, Tensor]]
@@ -182,8 +178,7 @@ class Terms:
     def means(
         self, seen: SeriesBatch, watch: Watch | None = None, groups: Mapping[int, Sequence[Group]] | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        """Returns the mean latents (K, n, outputs) of the members at n prepared series, float64, and their kernels with
-        the landmarks (n, m), if any; features pass by `watch`, and those of some blocks may be given as `groups`."""
+        """Returns the mean latents (K, n, outputs) of prepared series, float64, and kernels (n, m), if any."""
         means = [posterior.constant.double().expand(len(seen), -1).clone() for posterior in self.posteriors]
         for number, (_, values) in enumerate(self.parts(seen)):
             users = self.coefficients(number)
@@ -224,8 +219,7 @@ class Terms:
         return {k: one.parts[number].coefficient for k, one in enumerate(self.posteriors) if number in one.parts}
 
     def statistics(self, number: int, sums: Tensor, columns: Tensor | None = None) -> Iterator[tuple[int, Tensor]]:
-        """Yields, for each member that is linear in a part, what its posterior looks at (r, d) in sums (r, p) of the
-        features of the part, less their mean, or of some `columns` of them."""
+        """Yields, for members linear in a part, what their posterior looks at (r, d) in sums (r, p) of its features."""
         for k in self.coefficients(number):
             part = self.posteriors[k].parts[number]
             both = [some if columns is None else some[columns] for some in (part.weights, part.factor)]
@@ -237,8 +231,7 @@ class Terms:
         return _closed_form(mean, self.posteriors[member].amplitude, prior, explained)
 
     def along(self, variances: Tensor, directions: Tensor) -> Tensor:
-        """Returns the variances (..) of latents with variances (.., outputs) in directions (.., outputs); latents of
-        classes in closed form have one variance, and the correlations of `committee.link`."""
+        """Returns variances (..) in directions (.., outputs), of latents with variances (.., outputs)."""
         outputs = directions.shape[-1]
         if outputs == 1:
             return (variances * directions.square()).sum(-1)
@@ -249,8 +242,7 @@ class Terms:
     def covariances(
         self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
     ) -> list[list[tuple[int, Tensor]]]:
-        """Returns, for each slice of the prepared series, the covariances (n, n) that features do not give, each with
-        the number of the member that has it."""
+        """Returns, for each slice, the covariances (n, n) that features do not give, with their members."""
         return [[] for _ in slices]
 
     def mixture(self, member: int, grams: Mapping[str, Tensor]) -> Tensor:
@@ -479,8 +471,7 @@ class LandmarkTerms(Terms):
     def covariances(
         self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
     ) -> list[list[tuple[int, Tensor]]]:
-        """Returns the covariances of kernels without features, which need no centring as weights of sums add up to 0,
-        and of members with a power above 1."""
+        """Returns those of kernels without features, uncentred, and of members with a power above 1."""
         centred = {name for k in self.bent if k in members for name in self.shares[k]}
         some = [k for k in members if k in self.bent or not self.kernels.keys().isdisjoint(self.shares[k])]
         names = centred.union(*(self.kernels.keys() & self.shares[k] for k in some))
@@ -503,8 +494,7 @@ class LandmarkTerms(Terms):
         centred: Collection[str],
         raw: Mapping[str, Rows] | None = None,
     ) -> list[dict[str, Tensor]]:
-        """Returns the kernels `names`, scaled, among the series of each slice (n, n); all with features are centred,
-        others where `centred` has them, from their `raw` rows if these are known."""
+        """Returns the kernels `names` among the series of each slice (n, n), scaled; features are centred."""
         grams: list[dict[str, Tensor]] = [{} for _ in slices]
         for block in self.blocks:
             wanted = names.intersection(block.centring)

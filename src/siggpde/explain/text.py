@@ -81,8 +81,7 @@ class Vocabulary:
         return list(zip(indices.tolist(), order.split(counts.tolist()), strict=True))
 
     def by_word(self) -> Vocabulary:
-        """Returns the same with a term for every word, of all features made of it, whatever the windows and statistics;
-        a feature or a kernel without a word stays one by itself."""
+        """Returns the same with one term for every word; a feature or kernel without a word stays by itself."""
         numbers: dict[Letters | int, int] = {}
         words = [numbers.setdefault(word or index, len(numbers)) for index, word in enumerate(self.letters)]
         word_of = torch.tensor(words, dtype=torch.int64, device=self.set_indices.device)

@@ -32,8 +32,7 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 def read_npz(
     path: Path, named: Mapping[str, str | None], part: str | None = None, ignore: Sequence[str] = ()
 ) -> SeriesData:
-    """Reads an ``.npz`` file, `part` "train" or "test" of a split one; `named` are members or files for y, groups and
-    sample_weight, or None, and members to `ignore` may have any names."""
+    """Reads an ``.npz`` file, a `part` of a split one; `named` are members or files of y, groups and weights."""
     with open_members(path) as members:
         taken = {*ignore, *named.values()}
         _check_names(members, taken)
@@ -86,8 +85,7 @@ def _check_names(members: Members, allowed: Container[str | None]) -> None:
 
 
 def read_npy(path: Path, named: Mapping[str, str | None], *, mmap: bool = False) -> SeriesData:
-    """Reads an ``.npy`` file, (n_cases, n_timepoints) or (n_cases, n_channels, n_timepoints); `named` are files as for
-    `read_npz`. With `mmap` the series stay on disk, in the dtype of the file."""
+    """Reads an ``.npy`` file; `named` are files as for `read_npz`; with `mmap` series stay on disk, in their dtype."""
     x = as_series(load_npy(path, mmap=mmap), str(path))
     return _series_data(path, {"X": x if mmap else x.astype(np.float64, copy=False)}, named, {})
 

@@ -184,8 +184,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _parse_text_column(column: pl.Series, targets: bool) -> pl.Series:
-    """Returns a column of text as bools, integers or floats if all its cells are written as such. Words that Python
-    takes for NaN are text, but among `targets` that are fractions one is a target that is missing."""
+    """Returns text as bools, integers or floats if all cells are; NaN only as one of `targets` that are fractions."""
     texts = column.drop_nulls().unique().to_list()
     if not texts:
         return column
@@ -203,8 +202,7 @@ def _parse_text_column(column: pl.Series, targets: bool) -> pl.Series:
 
 
 def spreadsheet_safe(table: pl.DataFrame) -> pl.DataFrame:
-    """Returns a table with an apostrophe before names and cells of text that a spreadsheet would run as formulas, which
-    `CsvFile` takes away; numbers and signs alone are as they are."""
+    """Returns a table with an apostrophe before text that a spreadsheet would run, which `CsvFile` takes away."""
     held = []
     for name in table.select(pl.col(pl.String)).columns:
         cell = pl.col(name)
@@ -317,8 +315,7 @@ def read_parquet(path: Path, roles: ColumnRoles) -> SeriesData:
 
 
 def as_polars(frame: Any, series: str | None = None) -> pl.DataFrame:
-    """Returns a table of polars itself, or one with the columns (not the index) of a table of pandas, whose rows may
-    have an index of several levels where the column `series` tells series apart."""
+    """Returns a table of polars, or the columns of one of pandas, whose index may have levels if `series` is given."""
     refuse_frames_of_sktime(frame, "frame", series)
     if isinstance(frame, pl.LazyFrame):
         frame = frame.collect()

@@ -25,7 +25,7 @@ from siggpde.estimators.loading import Predictor, load_predictor
 from siggpde.estimators.regressor import SeriesRegressor
 from siggpde.io import SeriesData, SeriesStream, stream
 from siggpde.io.data import errors_by_id, named
-from siggpde.utils.files import PART_SUFFIX, atomic_write, check_replaceable, digest
+from siggpde.utils.files import PART_SUFFIX, atomic_write, check_replaceable, digest, write_bytes
 from siggpde.utils.progress import Progress
 
 OnError = Literal["fail", "skip"]
@@ -234,8 +234,7 @@ def predict_stream(
 
 @dataclass(frozen=True)
 class BlockFolder:
-    """The folder OUTPUT.parts: predictions in files of one block each, while OUTPUT is not finished, and `facts.json`,
-    which tells their model, source and options."""
+    """The folder OUTPUT.parts of an unfinished OUTPUT: a file for each block, and `facts.json` on model and source."""
 
     folder: Path
 
@@ -267,20 +266,17 @@ class BlockFolder:
             )
         self.remove()
         self.folder.mkdir(exist_ok=True)
-        with atomic_write(path) as file:
-            file.write((json.dumps(expected, indent=1) + "\n").encode())
+        write_bytes(path, (json.dumps(expected, indent=1) + "\n").encode())
         return 0
 
     def write(self, number: int, table: pl.DataFrame) -> None:
         content = io.BytesIO()
         table.write_parquet(content)
         name = f"block-{number:06d}-{hashlib.sha256(content.getvalue()).hexdigest()}.parquet"
-        with atomic_write(self.folder / name) as file:
-            file.write(content.getvalue())
+        write_bytes(self.folder / name, content.getvalue())
 
     def join(self, output: Path) -> str | None:
-        """Writes all blocks into one file without reading them into memory, and removes them; returns the line of
-        `unlike_in`, whose reasons are in the blocks but not in the file."""
+        """Writes all blocks into one file, never in memory, and removes them; returns the line of `unlike_in`."""
         blocks = pl.scan_parquet(sorted(path for path in self._files() if path.suffix == ".parquet"))
         unlike = unlike_in(blocks)
         with atomic_write(output) as file:

@@ -44,8 +44,7 @@ _SHOWN = 5  # of the series with duplicate times
 
 @dataclass(frozen=True)
 class TableColumns:
-    """The columns of a table, called `source` in errors, in memory or in a file that is still to be read: `cells`
-    returns a column by name, and `rows` the rows, or the first of them, by which ids and counters are known."""
+    """The columns of a table or of a file still to be read: `cells` gives one by name, `rows` the first or all rows."""
 
     schema: Mapping[str, pl.DataType]
     roles: ColumnRoles
@@ -57,8 +56,7 @@ class TableColumns:
         self.roles.check(list(self.schema), self.source)
 
     def numbers(self) -> list[str]:
-        """The columns of numbers without another role, and without the nameless row numbers of pandas; ValueError for
-        text of which only a part is numbers."""
+        """The columns of numbers without another role, and without row numbers; ValueError for a part of numbers."""
         names, taken = [], set(self.roles.taken)
         for name, dtype in self.schema.items():
             if name in taken:
@@ -301,8 +299,7 @@ def from_grid(
     name: str,
     source: str,
 ) -> SeriesData:
-    """The series of a table with one row a series, given the columns of every channel in the order of time; empty cells
-    at the end make a series shorter."""
+    """Returns the series of a wide table, by the columns of every channel; empty cells at the end make one shorter."""
     x = np.empty((len(frame), len(grid), len(grid[0])))
     lengths = np.zeros(len(frame), dtype=np.int64)
     step = max(4096, _CELLS // len(frame))
@@ -351,8 +348,7 @@ def _point_columns(channel: str, present: list[str], source: str) -> list[str]:
 
 
 def point_groups(names: list[str]) -> dict[str, list[str]]:
-    """The names channel_0, channel_1, ... (also channel.0, channel0, 0_channel) by channel, in order; a channel has two
-    points or more, numbered from 0 or 1 without holes."""
+    """Returns names such as x_0, x.0, x0 or 0_x by channel, which have two points or more, from 0 or 1 on."""
     for pattern in _NAMES_OF_POINTS:
         matches: dict[str, dict[int, str]] = {}
         for name in names:

@@ -190,8 +190,7 @@ def calibration_bins(y: Any, probabilities: Any, classes: Any, *, bins: int = 15
 
 
 def top_class_bins(truth: np.ndarray, p: np.ndarray, bins: int) -> CalibrationBins:
-    """The bins for true classes 0..C-1 (n,) and probabilities (n, C); scikit-learn's calibration_curve is for two
-    classes, and its bins include their lower ends instead of the upper."""
+    """The bins of series; scikit-learn's calibration_curve is for two classes, and has the lower ends inside."""
     if not isinstance(bins, int) or bins < 1:
         raise ValueError(f"bins must be a whole number of at least 1, got {bins!r}")
     top, correct = p.max(axis=1), p.argmax(axis=1) == truth
@@ -270,8 +269,7 @@ def risk_coverage(y: Any, probabilities: Any, classes: Any) -> RiskCoverage:
 
 
 def curve_of(truth: np.ndarray, p: np.ndarray) -> RiskCoverage:
-    """The curve for true classes 0..C-1 (n,) and probabilities (n, C): the k-th surest series adds risk(k) / n to the
-    area, and equally sure series add the risk expected in random order."""
+    """The curve for classes (n,) and probabilities (n, C); equally sure ones add the risk of random order."""
     top, wrong = p.max(axis=1), p.argmax(axis=1) != truth
     negative, tie = np.unique(-top, return_inverse=True)
     tied, errors = np.bincount(tie), np.bincount(tie, wrong)

@@ -106,8 +106,7 @@ def _classes(ax: Axes, plane: np.ndarray, labels: list[Any], size: float) -> Non
 
 
 def principal_directions(points: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates (n, count) of points (n, d) along their principal directions, and the directions' shares (count,) of
-    the variance; 0 where there are no more. The largest coordinate of each, in size, is positive."""
+    """Returns coordinates (n, count) of points (n, d) along principal directions, and the shares of the variance."""
     centred = points - points.mean(axis=0)
     left, spread, _ = np.linalg.svd(centred, full_matrices=False)
     coordinates = (left * spread)[:, :count]

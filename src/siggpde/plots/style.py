@@ -124,8 +124,7 @@ def colour_bar(ax: Axes, colours: Any, label: str, /, **place: Any) -> Any:
 def time_axis(
     axes: Sequence[Axes], clock: TimeFormat | None, times: np.ndarray, unit: str | None = None
 ) -> tuple[Callable[[np.ndarray], Any], str]:
-    """Makes horizontal axes of time stamps (n,) tell them in a format, without it as numbers in a `unit`; returns what
-    turns stamps into places on the axes, and the label."""
+    """Makes axes tell time stamps (n,) in a format; returns what turns these into places on them, and the label."""
     for ax in axes:
         if isinstance(ax.xaxis.get_major_formatter(), require_matplotlib("ticker").ScalarFormatter):
             ax.ticklabel_format(axis="x", style="plain", useOffset=False)
@@ -200,9 +199,7 @@ def legend_above(
     whole: int = 0,
     margin: float = _MARGIN,
 ) -> None:
-    """The legend above the plot, from `above`, 1 being the top of the axes, in as many columns as there is room for,
-    with smaller letters where it is too high; `handle` is the length of handles in letters, `markers` scales those of
-    the plot, `margin` are points at the left, and the last `whole` texts are never cut."""
+    """The legend above the plot, with columns and letters that fit, whose last `whole` texts are never cut."""
     handles, texts = ax.get_legend_handles_labels()
     size, columns = letters(ax) - 0.5, 1
     first, longest = size, max(map(len, texts), default=0)

@@ -51,8 +51,7 @@ class Data:
 
 @dataclass(frozen=True)
 class NoveltyScores:
-    """The novelty scores of the series (n,) and of left-out `training` series (m,); beyond the `limit` predictions tend
-    to what is known without looking. `alarms` series are surely unlike, `commonest` is the reason of most of these."""
+    """Scores (n,), left-out ones in training, the limit, how many are surely unlike, and the commonest reason."""
 
     scores: np.ndarray
     training: np.ndarray
@@ -63,8 +62,7 @@ class NoveltyScores:
 
 @dataclass(frozen=True)
 class Case:
-    """A series as the model saw it, the `reasons` to look at it, and what is known: the explanation, -log p of the true
-    answer, the p-value of its novelty and what is most unusual about it."""
+    """A series as the model saw it, why it is looked at, its explanation, -log p of the answer, and its novelty."""
 
     series: Series
     reasons: tuple[str, ...]

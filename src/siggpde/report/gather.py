@@ -27,7 +27,7 @@ from siggpde.report.page import GENERATOR, page
 from siggpde.series import SeriesBatch
 from siggpde.series.batch import collect
 from siggpde.series.statistics import OF_CHANNELS, OF_SERIES
-from siggpde.utils.files import atomic_write, digest
+from siggpde.utils.files import digest, write_bytes
 from siggpde.utils.progress import Progress
 from siggpde.utils.times import TimeAs, TimeFormat
 
@@ -58,8 +58,7 @@ def write_report(
     commands: Sequence[tuple[str, str]] | None = None,
     time_as: TimeAs = "auto",
 ) -> str:
-    """Writes the page of a fitted estimator and returns its path, with arguments as `estimator.report`; `source` are
-    rows about where the data come from, `commands` titles and commands that make the page again."""
+    """Writes the page of an estimator, with arguments as its `report`, and rows on the `source` and `commands`."""
     check_path(path, force)
     if isinstance(explained, bool) or not isinstance(explained, int) or explained < 0:
         raise ValueError(
@@ -107,8 +106,7 @@ def write_report(
         )
         html = page(content)
         bar.step("figures drawn")
-    with atomic_write(Path(path)) as file:
-        file.write(html.encode())
+    write_bytes(Path(path), html.encode())
     return os.fspath(path)
 
 
@@ -232,8 +230,7 @@ def judge(subject: Subject, predicted: Predicted, groups: np.ndarray | None, tra
 
 @torch.no_grad()
 def _judge_left_out(subject: Subject, y: Tensor, groups: np.ndarray | None) -> Judgement | None:
-    """The judgement of training series, each (or each group) as the others predict it, classes by links that were
-    fitted to other series (`committee.conformal`); None where a model does not know that."""
+    """The judgement of training series as the others predict them; None where a model does not know that."""
     committee = subject.committee
     record = committee.left_out
     if record is None:

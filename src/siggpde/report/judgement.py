@@ -38,8 +38,7 @@ Figures = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class ClassJudgement:
-    """Classes `truth` (n,), indices, probabilities `p` (n, C), `loss` (n,), -log p(true), `rows` (n,) of series in the
-    report or None, `groups` (n,) or None; `left_out` where they are training series, each predicted by the others."""
+    """Classes `truth` (n,), probabilities `p` (n, C), -log p(true), their `rows` in the report, groups; or left out."""
 
     classes: list[Any]
     truth: np.ndarray

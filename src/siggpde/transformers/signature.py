@@ -26,8 +26,7 @@ _CHUNK_VALUES = 2**22  # numbers of series handled at a time: 32 MB, so that pat
 
 @dataclass(frozen=True)
 class Interval:
-    """Points `start` to `stop`, both included, of a series of points 0 to `last`, or the points nearest to the same
-    shares of a series of another length: all have the same number of windows, and neighbours still share a point."""
+    """Points `start` to `stop` of a series of points 0 to `last`, and the same shares of series of other lengths."""
 
     start: int
     stop: int

@@ -40,9 +40,7 @@ class DiskFullError(OSError):
 
 @contextmanager
 def atomic_write(path: Path, size: Callable[[], int] | None = None) -> Iterator[BinaryIO]:
-    """Opens a part file next to `path`, which at the end of the `with` block is synced and renamed to `path`, or
-    removed if the block raises; where the disk is full, a `DiskFullError` names the space left and, with `size`, the
-    bytes needed."""
+    """Opens a part file, which is renamed to `path` at the end, or removed; DiskFullError tells the `size` needed."""
     part = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         with open(part, "xb") as file:
@@ -56,6 +54,12 @@ def atomic_write(path: Path, size: Callable[[], int] | None = None) -> Iterator[
             raise _disk_full(error, path, None if size is None else size()) from error
         raise
     sync_folder(path.parent)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all."""
+    with atomic_write(path) as file:
+        file.write(content)
 
 
 def _disk_full(error: OSError, path: Path, size: int | None) -> DiskFullError:
@@ -75,8 +79,7 @@ def is_model_folder(folder: Path) -> bool:
 
 
 def check_replaceable(path: Path, inputs: Iterable[str | os.PathLike[str] | None] = ()) -> None:
-    """Raises FileExistsError for an output that is one of the `inputs`, by whatever name or link, or an existing file
-    inside a model folder: these are never overwritten. Inputs may be None, or names of no file."""
+    """Raises FileExistsError for an output that is one of the inputs, or an existing file inside a model folder."""
     if not os.path.lexists(path):
         return
     for one in inputs:
@@ -124,13 +127,12 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Holds an exclusive lock on a file, created if missing, or on a folder; where another process or thread has it,
-    calls `on_wait`, which may raise, and waits. Without locks (no POSIX system, some network drives) nothing is locked,
-    and a folder that the holder has removed raises FileNotFoundError."""
+    """Holds an exclusive lock on a file or folder, where the system has locks; calls `on_wait` where it must wait."""
     if fcntl is None:  # pragma: no cover
         yield
         return
     flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+    here = False
     while True:
         descriptor = os.open(path, flags, 0o666)
         try:
@@ -140,19 +142,13 @@ def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[N
                 except BlockingIOError:
                     on_wait()
                     fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_at(descriptor, path):  # the holder of the lock may have removed it
+            with suppress(FileNotFoundError):  # the holder of the lock may have removed it
+                here = os.path.samestat(os.fstat(descriptor), os.stat(path))
+            if here:
                 yield
                 return
         finally:
             os.close(descriptor)
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Returns whether an open file or folder still has this name."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def read_regular(path: Path, limit: int | None = None) -> bytes:

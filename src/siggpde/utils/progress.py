@@ -19,8 +19,7 @@ T = TypeVar("T")
 
 
 class Progress:
-    """One bar for every phase, on stderr: `shown=None` shows bars on a terminal, elsewhere a line every two seconds
-    without control characters; False shows nothing."""
+    """A bar for every phase, on stderr: None is on terminals, elsewhere a line now and then; False is nothing."""
 
     def __init__(self, shown: bool | None) -> None:
         self.wanted = shown is not False

@@ -108,8 +108,7 @@ class TimeFormat(NamedTuple):
             return UTC
 
     def axis(self, first: float, last: float) -> tuple[float, float, str]:
-        """Returns what is taken off numbers from `first` to `last` on an axis, by what the rest is divided, and its
-        label; dates have an axis of their own."""
+        """Returns the origin and the unit, in numbers, of an axis from `first` to `last`, and its label."""
         if self.as_dates:
             return 0.0, 1.0, f"time ({self.tz})" if self.zone else "time"
         origin, label = (self.start, "time after the start") if self.elapsed else (0.0, "time")

@@ -164,8 +164,7 @@ class TreesHead:
 
 
 class LogisticHead:
-    """Logistic regression with a squared penalty, chosen by cross-validated log probabilities. With more columns than
-    rows it is fitted, to the same result, to the coordinates Z of the rows in their span, Z Z' = table table'."""
+    """Logistic regression, its penalty by cross-validation; with more columns than rows in their span."""
 
     centre: ClassVar[float | None] = None
     _WEIGHTS = np.logspace(-1, 5, 10)
@@ -326,8 +325,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Method:
-    """A method by name; `classifier` and `regressor` make estimators (None where it is not for that task), whose
-    methods are those of `SigGPClassifier` and `SigGPRegressor`. `package` is what has to be installed."""
+    """A method by name, what makes its estimators (None where it has none), and the package to be installed."""
 
     name: str
     title: str
@@ -398,8 +396,7 @@ def choose_methods(names: Sequence[str] | None, task: str) -> tuple[list[Method]
 def judge(
     method: Method, task: str, X: Any, y: np.ndarray, split: Split, run: Run, groups: np.ndarray | None = None
 ) -> dict[str, float]:
-    """Fits on the series of `split.train`, with their `groups` (n,), and judges on those of `split.test`; the CPU
-    seconds `cpu_calibration` of the peers' search for probabilities are in `cpu_fit`."""
+    """Fits on `split.train` and judges on `split.test`; the cost `cpu_calibration` of the peers is in `cpu_fit`."""
     train, test = take(X, split.train), take(X, split.test)
     estimator, classes = method.make(task, run), task == "classification"
     with threads(run.jobs), threadpool_limits(None if run.jobs < 1 else run.jobs):

@@ -39,8 +39,7 @@ def common_length(X: Any) -> int:
 
 
 def equal_lengths(X: Any, length: int, time_channel: int | None = None) -> np.ndarray:
-    """Returns every series at `length` even steps from its first point to its last, (n_cases, n_channels, length), in
-    the stamps of `time_channel`, which is left out, or in points; gaps are interpolated, and a channel of gaps is 0."""
+    """Returns series at `length` even steps in time or in points; gaps are interpolated, a channel of gaps is 0."""
     if isinstance(X, np.ndarray) and X.shape[2] == length and time_channel is None and not np.isnan(X).any():
         return X
     return np.stack([_resampled(np.asarray(one, dtype=np.float64), length, time_channel) for one in X])
@@ -68,8 +67,7 @@ class Split:
 
 
 def resample(y: np.ndarray, n_train: int, n_test: int, seed: int, *, stratify: bool) -> Split:
-    """A random split of the series with labels y (n,): disjoint rows, `n_train` and at most `n_test` of them; with
-    `stratify` classes have their shares in y, and at least one series each to learn from."""
+    """A random split of series with labels y (n,); with `stratify` all classes are learned, in their shares."""
     if not 0 < n_train < len(y) or n_test < 1:
         raise ValueError(
             f"{n_train} series to learn from and {n_test} to be judged on cannot be drawn of {len(y)}; ask for fewer"
@@ -104,8 +102,7 @@ def shares(counts: np.ndarray, total: int, least: int) -> np.ndarray:
 def cross_validation(
     y: np.ndarray, folds: int, seed: int, *, stratify: bool, groups: np.ndarray | None = None
 ) -> list[Split]:
-    """Splits, each of which judges one fold and learns from the others; series of one of the `groups` (n,) stay in one.
-    With `stratify` classes are dealt out evenly, and none is judged that was not learned."""
+    """Splits that judge one fold each; series of one group stay in one, and none is judged that was not learned."""
     if groups is not None:
         return _folds_of_groups(y, folds, seed, stratify, groups)
     if not 2 <= folds <= len(y):
@@ -161,8 +158,7 @@ def repeated_splits(
     stratify: bool,
     groups: np.ndarray | None,
 ) -> list[tuple[int, Split]]:
-    """The splits of every seed, with it: by `folds`, or, where they are None, the first `n_train` series and the rest;
-    each is reduced to `max_train` and `max_test` series by `at_most`."""
+    """Splits with their seed: by `folds`, or the first `n_train` series and the rest; reduced by `at_most`."""
     splits = []
     for seed in seeds:
         if folds is None:

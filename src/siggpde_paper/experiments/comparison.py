@@ -275,8 +275,7 @@ def _draw_scales(config: dict[str, Any], results: Results) -> str:
 
 
 def run_million(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
-    """The paper's million satellite series: the model on synthetic series and on the originals, each in a process of
-    its own for its peak memory. Settings without `synthetic` are for the real million, which has originals only."""
+    """The paper's million series, synthetic and original, each fit in a process of its own for its peak memory."""
     for seed in range(runs):
         for kind in _kinds(config):
             checkpoint = results.folder / "checkpoints" / f"{kind}-{seed}.pt"
@@ -309,8 +308,7 @@ def synthetic(data: Prepared, count: int, noise: float, seed: int) -> Prepared:
 
 
 def resampled(data: Prepared, count: int, noise: float, seed: int) -> tuple[Tensor, Tensor]:
-    """`count` synthetic series (count, length, channels), float32, and labels: each a training series drawn with its
-    class, with Gaussian noise of `noise` times the spread of its channel at every point."""
+    """Synthetic series (count, length, channels) and labels: training series with noise at every point."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randint(len(data.y_train), (count,), generator=generator)
     raw = data.raw_train.float()

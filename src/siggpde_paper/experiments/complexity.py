@@ -140,9 +140,7 @@ def growth_table(
     others: dict[str, Plan] | None = None,
     noise: float = 0.0,
 ) -> str:
-    """A row for each of `rows`: its order, what it takes at the base of the plan, and exponents in every size.
-    `combine` makes one value of the parts; methods in `others` have plans of their own; values up to `noise` count as
-    0."""
+    """A row for each of `rows`: its order, its value at the base, and exponents in every size; `noise` counts as 0."""
     lines = []
     for row in rows:
         value, grown = value_of_parts(combine, row.parts), (others or {}).get(row.method, plan)

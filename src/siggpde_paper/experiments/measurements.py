@@ -64,8 +64,7 @@ _MMAP_THRESHOLD, _BLOCK = -3, 2**16  # mallopt's M_MMAP_THRESHOLD, and from how 
 
 @dataclass(frozen=True)
 class Size:
-    """M inducing variables, series of `length` segments and d channels, a batch, n levels and z points of an inducing
-    sequence of GPSig; z = 0 stands for n + 1."""
+    """M inducing variables, `length` segments, d channels, a batch, n levels, z points of sequences (0: n + 1)."""
 
     M: int
     length: int

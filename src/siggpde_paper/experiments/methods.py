@@ -51,9 +51,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(config: dict[str, Any]) -> Prepared:
-    """The data set `config["data"]`, `config["series"]` and `config["test_series"]` of it where given, through
-    `config["spectrogram"]`, of equal lengths; with `config["each"]` every channel of a series at mean 0 and spread
-    1."""
+    """The data set of the settings, or a part of its series, as paths of equal lengths through any spectrogram."""
     data = load_series(config)
     indices = {label: index for index, label in enumerate(sorted(set(data.y_train.tolist())))}
     series, labels = [], []
@@ -71,8 +69,7 @@ def prepare(config: dict[str, Any]) -> Prepared:
 
 
 def load_series(config: dict[str, Any]) -> Dataset:
-    """The data set config["data"]: of all its files that with the numbers of series of config["official"], if given;
-    the archive is asked where no folder has it, and without a connection the first file is taken."""
+    """The data set of the settings: of all its files that with the `official` numbers of series, if given."""
     name, official = config["data"], config.get("official")
     for path in _candidates(name) if official else ():
         if path.is_file() and split_sizes(data := read_dataset(path)) == official:
@@ -270,8 +267,7 @@ def _classifier(config: dict[str, Any], method: dict, data: Prepared, seed: int,
 
 @dataclass(frozen=True)
 class AuthorsSchedule(PaperSchedule):
-    """The paper's phases as the authors' code has them: the objective is the ELBO minus `l1` sum |m|, and Nadam is
-    TensorFlow's. Without `last` there is no third phase."""
+    """The phases of the authors' code, with the ELBO minus `l1` sum |m|; the `last` may be left out."""
 
     evaluate_every: int = 100
     l1: float = 1.0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from siggpde.plots import require_matplotlib
-from siggpde.utils.files import atomic_write
+from siggpde.utils.files import write_bytes
 from siggpde_paper.experiments.results import Results, load_config
 from siggpde_paper.experiments.tables import machine_line
 
@@ -95,8 +95,7 @@ def reproduce(
         raise ValueError(f"{name} has no part {', '.join(unknown)}; it has {', '.join(known)}")
     text = _head(name, settings, results, quick, wanted, variant) + getattr(module, describe)(settings, results)
     results.folder.mkdir(parents=True, exist_ok=True)
-    with atomic_write(results.folder / "report.md") as file:
-        file.write(text.encode())
+    write_bytes(results.folder / "report.md", text.encode())
     log.info("%s written", results.folder / "report.md")
     return text
 

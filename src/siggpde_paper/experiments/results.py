@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from siggpde.numerics.backend import installation
-from siggpde.utils.files import atomic_write
+from siggpde.utils.files import write_bytes
 
 _FOLDER = Path(__file__).parent / "configs"
 log = logging.getLogger(__name__)
@@ -63,9 +63,7 @@ def source_commit() -> str | None:
 
 
 class Results:
-    """Records by key, kept in `results.json` of a folder with the settings and the machine; other settings are refused.
-    With `only`, `compute` takes only tasks with one of these names among the parts of their key, such as "gpsig-it" or
-    "50"."""
+    """Records by key, in `results.json` with the settings; `only` has names in the keys of tasks to be computed."""
 
     def __init__(self, folder: str | Path, config: dict[str, Any], only: Collection[str] = ()) -> None:
         self.folder = Path(folder)
@@ -116,8 +114,7 @@ class Results:
         if self._commit is not None:
             self._data.setdefault("commits", {})[key] = self._commit
         self.folder.mkdir(parents=True, exist_ok=True)
-        with atomic_write(self.file) as file:
-            file.write((json.dumps(self._data, indent=1) + "\n").encode())
+        write_bytes(self.file, (json.dumps(self._data, indent=1) + "\n").encode())
         return self._data["records"][key]
 
     def once(self, key: str, compute: Callable[[], Record]) -> Record:
@@ -130,8 +127,7 @@ class Results:
         return self.put(key, compute())
 
     def compute(self, tasks: dict[str, Callable[[], Record]], jobs: int = 1, *, apart: bool = False) -> None:
-        """Computes and stores the missing records, in `jobs` processes of one thread each; one job is this process
-        unless `apart`. Tasks of other processes have to be functions of modules, or `functools.partial` of such."""
+        """Computes the missing records, in processes if jobs > 1 or `apart`: tasks are then functions of modules."""
         self.asked |= {part for key in tasks for part in key.split("/")}
         if self.only:
             tasks = {key: task for key, task in tasks.items() if self.only & set(key.split("/"))}

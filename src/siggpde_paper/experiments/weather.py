@@ -14,7 +14,7 @@ from scipy.special import expit, log_expit
 
 from siggpde.explain import Importance
 from siggpde.plots import plot_importance
-from siggpde.utils.files import atomic_write
+from siggpde.utils.files import write_bytes
 from siggpde_paper.experiments import tables
 from siggpde_paper.experiments.results import Record, Results
 from siggpde_paper.experiments.weather_models import (
@@ -122,8 +122,7 @@ class Forecasts(NamedTuple):
 
 
 def scores(forecasts: Forecasts, counts: np.ndarray | None = None, days: np.ndarray | None = None) -> np.ndarray:
-    """Accuracy, NLPP, AUC and Brier score (half of that in `siggpde.metrics`), (samples, 4), of each bootstrap sample
-    s, which has day days[k] of the `days` (D,) counts[s, k] times; by default one sample has all days once."""
+    """Accuracy, NLPP, AUC, half the Brier score of `siggpde.metrics`, (samples, 4), days as often as `counts`."""
     if not forecasts.wet.any() or forecasts.wet.all():
         raise ValueError("all windows are wet, or all are dry; a score needs both kinds")
     days = np.unique(forecasts.day) if days is None else days
@@ -208,8 +207,7 @@ def report(config: dict[str, Any], results: Results) -> str:
     reduced = {
         "config": results.config, "installation": results.installation, "commits": results.commits, "records": summary
     }  # fmt: skip
-    with atomic_write(results.folder / "reduced.json") as file:
-        file.write((json.dumps(reduced, indent=1) + "\n").encode())
+    write_bytes(results.folder / "reduced.json", (json.dumps(reduced, indent=1) + "\n").encode())
     described = {name: records[0] for name, records in runs.items() if "latent" in records[0]}
     means = {name: float(np.mean([record["cpu_seconds"] for record in records])) for name, records in runs.items()}
     return tables.render(
@@ -246,8 +244,7 @@ def score_sections(config: dict[str, Any], summary: Record) -> list[str]:
 
 
 def summarise(config: dict[str, Any], test: Record, runs: dict[str, list[Record]]) -> Record:
-    """By test the estimates [value, low, high] of methods and differences in NLPP, and the measures of every run; by
-    method facts, costs and words: what the report needs, without the log-odds."""
+    """Estimates by test, method and difference, measures of runs, facts and costs: the report without log-odds."""
     summary: Record = {"windows": test["windows"]}
     for part in ("thinned", "natural"):
         by_method = {name: [_forecasts(record, test, part) for record in records] for name, records in runs.items()}

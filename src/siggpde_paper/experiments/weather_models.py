@@ -218,8 +218,7 @@ def log_odds_quantiles(classifier: SigGPClassifier, x: np.ndarray, levels: Seque
 
 
 def word_importance(classifier: SigGPClassifier, x: np.ndarray, wet: np.ndarray, top: int) -> list[Record]:
-    """The `top` words of paths by sd x weight (`SigGPClassifier.importance`) on windows x (n, channels, length), with
-    their `share` in all terms; `before_rain` is that of the first view that has the word."""
+    """The `top` words of paths by sd x weight on windows x, with their `share`; `before_rain` is of the first view."""
     terms, batch = terms_of(classifier.committee_), classifier.preparation_(x)
     vocabulary = terms.vocabulary(classifier.channel_names_)
     paths = [part for part, scale in zip(vocabulary.parts, vocabulary.scales, strict=True) if scale == WHOLE]
@@ -249,8 +248,7 @@ def _log_ratio(probabilities: np.ndarray) -> np.ndarray:
 
 
 def as_paths(x: np.ndarray, train: np.ndarray, by_series: bool, time: bool = True) -> Tensor:
-    """Windows x (n, channels, length) as paths (n, length, 1 + channels), without `time` only channels, at mean 0 and
-    spread 1 over all training windows, or with `by_series` in every window."""
+    """Windows x as standardised paths (n, length, 1 + channels), over all windows, or with `by_series` in each."""
     paths, others = (torch.from_numpy(np.ascontiguousarray(z.swapaxes(1, 2))) for z in (x, train))
     if time:
         paths, others = with_time(paths), with_time(others)
@@ -289,8 +287,7 @@ class PaperModel:
         return sum(self.history.step_seconds.values())
 
     def features(self, x: np.ndarray, wet: np.ndarray, names: Sequence[str], top: int) -> dict[str, list[Record]]:
-        """The `top` words on windows x (n, channels, length), "by_size" |m|, as the paper has it, and "by_spread" sd x
-        |m|, largest first; `share` is the share in the sum over all words but the constant."""
+        """The `top` words "by_size" |m|, as the paper has it, and "by_spread" sd x |m|, with their shares."""
         words = self.model.features.words
         letters = [*names] if self.model.features.channels == len(names) else ["time", *names]
         terms = word_features(self.model, SeriesBatch(self.paths(x))).detach().numpy()
@@ -326,8 +323,7 @@ def fit_paper_model(
     time: bool = True,
     checkpoint: Path | None = None,
 ) -> PaperModel:
-    """Trains with windows x (n, channels, length) whose outcomes are `wet` (n,), from GPSig's scales; `blocks` (n,) are
-    left out for validation as wholes, and with a `checkpoint` an interrupted fit goes on."""
+    """Trains with windows x and outcomes `wet` (n,); `blocks` (n,) are left out for validation as wholes."""
     paths_of = partial(as_paths, train=x, by_series=by_series, time=time)
     paths = paths_of(x)
     model = paper_model(paths, Bernoulli(), settings["inducing"], {"order": "lexicographic"}, seed)
@@ -347,8 +343,7 @@ def split_blocks(blocks: np.ndarray, share: float, seed: int) -> tuple[list[int]
 
 @dataclass
 class Forecaster:
-    """`log_odds` maps windows (n, channels, length) to (n,); `facts` are what was chosen, in plain values; `describe`,
-    if there is something to draw, maps windows in a row to what is known of them."""
+    """Log-odds of windows, the facts that were chosen, what is to be drawn of windows in a row, and the cost."""
 
     log_odds: Callable[[np.ndarray], np.ndarray]
     facts: dict[str, Any]

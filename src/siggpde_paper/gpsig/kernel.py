@@ -41,8 +41,7 @@ def over_rows(compute: Compute, x: Tensor, rows: int) -> Tensor:
 
 
 def over_pairs(compute: Compute, x: Tensor, y: Tensor | None, tile: tuple[int, int]) -> Tensor:
-    """compute(x, y) (k, n, m) of x (n, ...) and y (m, ...), for tiles of tile[0] rows of x and tile[1] rows of y;
-    without y of x with itself, where `compute` must be symmetric."""
+    """compute(x, y) (k, n, m) by tiles of rows; without y of x with itself, where `compute` must be symmetric."""
     return _Tiles.apply(compute, tile, x, x if y is None else y, y is None)  # pyright: ignore[reportReturnType]
 
 

@@ -32,8 +32,7 @@ _PARTS, _MAX_GRADIENT_BYTES = 16, 2**26
 def by_hand(
     compute: Callable[..., tuple[Tensor, Any]], pull_back: Callable[..., tuple[Tensor | None, ...]], *tensors: Any
 ) -> Tensor:
-    """The values of `compute(*tensors)`, which returns them with what it keeps for their gradients,
-    pull_back(grad, kept, *tensors), one for each of the tensors; there are no second derivatives."""
+    """The values of `compute`, which returns what pull_back(grad, kept, *tensors) needs; no second derivatives."""
     return _ByHand.apply(compute, pull_back, *tensors)  # pyright: ignore[reportReturnType]
 
 
@@ -251,8 +250,7 @@ def in_lanes(rows: Tensor) -> Tensor:
 
 
 def core_has_pairs(x: Tensor, y: Tensor, level: int, order: int) -> bool:
-    """Whether the core computes the levels of series x (n, l, channels) and y (m, l', channels): few levels of full
-    order, in float64 on the CPU, for grids of cells that it can hold."""
+    """Whether the core has these levels: few, of full order, float64 on the CPU, for grids that it can hold."""
     if core is None or order != level or not core.least_pair_level <= level <= core.largest_pair_level:
         return False
     if core.sequence_levels_reverse_bytes(x.shape[1] - 1, y.shape[1] - 1, level) > _MAX_BYTES:

@@ -146,8 +146,7 @@ def core_has_tensors(slots: Tensor, increments: Tensor, level: int) -> bool:
 
 
 def compiled_levels(slots: Tensor, increments: Tensor, level: int, order: int) -> Tensor:
-    """Levels 1 .. level (level, M, n) of tensors with slots (M, slots, channels), in the order of `slot_index`, against
-    series with increments (n, t, channels); differentiable in the slots."""
+    """Levels (level, M, n) of slots (M, slots, channels) against increments (n, t, channels), by the core."""
 
     def compute(slots: Tensor, increments: Tensor) -> tuple[Tensor, None]:
         values = slots.new_empty(level, len(increments), len(slots))
