@@ -140,10 +140,14 @@ def _table(results: dict[str, Any]) -> Table:
 
     names = (*(CLASS_FIGURES if results["task"] == "classification" else NUMBER_FIGURES), *COSTS)
     splits = results["splits"]
-    sizes = f"{_range([split['train'] for split in splits])} series, judged on {_range([s['test'] for s in splits])}"
+    sizes = {}
+    for part in ("train", "test"):
+        ends = [split[part] for split in splits]
+        sizes[part] = str(ends[0]) if min(ends) == max(ends) else f"{min(ends)} to {max(ends)}"
     times = f"; means of {len(splits)} splits, ± standard error" if len(splits) > 1 else ""
     whole = "" if results["groups"] is None else f" of other groups ({results['groups']} in all)"
-    title = f"{results['data']}, {results['task']}: learned from {sizes}{whole}{times}"
+    learned = f"learned from {sizes['train']} series, judged on {sizes['test']}"
+    title = f"{results['data']}, {results['task']}: {learned}{whole}{times}"
     rows = []
     for entry in results["methods"]:
         if "failed" in entry:
@@ -196,7 +200,3 @@ def _cell(name: str, means: dict[str, float], errors: dict[str, float | None]) -
     error = errors[name]
     shown = f"{factor * means[name]:{form}}"
     return shown if error is None or name not in _WITH_ERROR else f"{shown}±{factor * error:{form}}"
-
-
-def _range(values: Sequence[int]) -> str:
-    return str(values[0]) if min(values) == max(values) else f"{min(values)} to {max(values)}"

@@ -99,7 +99,8 @@ def set_up_logging(verbose: bool) -> None:
     handler.addFilter(_made_printable)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler], force=True)
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
-    warnings.showwarning = _log_warning
+    # In place of a function that prints a line of our code as well.
+    warnings.showwarning = lambda message, *where, **more: log.warning("%s", as_cli_options(str(message)))
 
 
 def printable(text: str) -> str:
@@ -114,11 +115,6 @@ def printable(text: str) -> str:
 def _made_printable(record: logging.LogRecord) -> bool:
     record.msg, record.args = printable(record.getMessage()), ()
     return True
-
-
-def _log_warning(message: Warning | str, *where: Any, **more: Any) -> None:
-    """In place of `warnings.showwarning`, which prints a line of our code as well."""
-    log.warning("%s", as_cli_options(str(message)))
 
 
 def summary_table(title: str, *sections: Iterable[tuple[str, Any]]) -> Table:

@@ -205,20 +205,16 @@ def _file_format(path: Path, data: str, read_options: ReadOptions, remembered: d
 
 def _parquet_columns(path: Path) -> list[str]:
     """Returns the names of the columns; none for a damaged file, about which reading it raises an error."""
-    try:
-        with damage_reported(path):
-            return list(pl.read_parquet_schema(path))
-    except (OSError, ValueError):
-        return []
+    with suppress(OSError, ValueError), damage_reported(path):
+        return list(pl.read_parquet_schema(path))
+    return []
 
 
 def _has_parts(path: Path) -> bool:
     """Returns whether an ``.npz`` file is split; False for a damaged file, about which reading it raises an error."""
-    try:
-        with open_members(path) as members:
-            return is_split(members)
-    except ValueError:
-        return False
+    with suppress(ValueError), open_members(path) as members:
+        return is_split(members)
+    return False
 
 
 def _read_dataset(name: str, read_options: ReadOptions, part: str) -> SeriesData:
@@ -276,6 +272,14 @@ def check_values(data: SeriesData, *, training: bool) -> None:
     )
     for channel in range(0 if data.time_channel is None else 1, data.n_channels):
         name, least, greatest = data.channel_names[channel], smallest[channel], largest[channel]
+
+        def at(value: float, channel: int = channel, name: str = name) -> str:
+            """The channel, its value, and where that is."""
+            places = ((number, series[channel] == value) for number, series in enumerate(data.X))
+            number, there = next((number, there) for number, there in places if there.any())
+            series = number if data.ids is None else data.ids[number]
+            return f"channel {name} has the value {value:g} in series {series} at point {np.argmax(there)}"
+
         if np.isnan(least):
             if training:
                 raise ValueError(
@@ -287,15 +291,15 @@ def check_values(data: SeriesData, *, training: bool) -> None:
         if training and not max(greatest, -least) <= _LARGEST:
             worst = greatest if greatest >= -least else least
             raise ValueError(
-                f"channel {name} has the value {worst:g} in {_where(data, channel, worst)}, too large to be squared; "
-                "leave the cell empty if the value is missing, or give the channel in other units"
+                f"{at(worst)}, too large to be squared; leave the cell empty if the value is missing, or give the "
+                "channel in other units"
             )
         low, middle, high = _quartiles(data, channel)
         worst = greatest if greatest - middle >= middle - least else least
         if high > low and abs(worst - middle) > _FAR * (high - low):
             log.warning(
-                f"channel {name} has the value {worst:g} in {_where(data, channel, worst)}, where half of its values "
-                f"are between {low:g} and {high:g}; if it marks a missing value, leave the cell empty"
+                f"{at(worst)}, where half of its values are between {low:g} and {high:g}; if it marks a missing value, "
+                "leave the cell empty"
             )
 
 
@@ -306,12 +310,6 @@ def _quartiles(data: SeriesData, channel: int) -> NDArray[np.float64]:
     values = np.concatenate([np.asarray(data.X[number][channel], dtype=np.float64) for number in some])
     finite = values[np.isfinite(values)]
     return np.asarray(np.percentile(finite, [25, 50, 75]) if len(finite) else [np.nan] * 3, dtype=np.float64)
-
-
-def _where(data: SeriesData, channel: int, value: float) -> str:
-    number = next(number for number, series in enumerate(data.X) if (series[channel] == value).any())
-    name = number if data.ids is None else data.ids[number]
-    return f"series {name} at point {np.argmax(data.X[number][channel] == value)}"
 
 
 def _channels(data: SeriesData | SeriesStream) -> str:
@@ -350,10 +348,8 @@ def _alike(points: Sequence[str], others: Sequence[str]) -> bool:
 
 def check_layout(estimator: Predictor, data: str, series: SeriesData | SeriesStream) -> None:
     """Raises ValueError where the series have other channels than those of the fit."""
-    first, unnamed = (
-        0 if series.time_channel is None else 1,
-        default_names(len(series.channel_names), series.time_channel),
-    )
+    unnamed = default_names(len(series.channel_names), series.time_channel)
+    first = 0 if series.time_channel is None else 1
     names, known = tuple(series.channel_names), tuple(estimator.channel_names_)
     if len(names) != len(known):
         raise ValueError(

@@ -100,8 +100,9 @@ def _metrics(estimator: Any, data: str, series: SeriesData) -> dict[str, Any]:
 
 def _tables(metrics: dict[str, Any]) -> list[Table]:
     title = f"{metrics['model']} on {metrics['data']}"
+    unlike = [("unlike all training series", metrics["unlike"])] if "unlike" in metrics else []
     if metrics["task"] == "regression":
-        return _regression_tables(title, metrics)
+        return _regression_tables(title, metrics, unlike)
     rows = [
         ("series", metrics["n"]),
         ("accuracy", percent(metrics["accuracy"])),
@@ -113,7 +114,7 @@ def _tables(metrics: dict[str, Any]) -> list[Table]:
         rows.append(("classes in a set", f"{sets['size']:.2f}"))
     risks = [(f"{100 * float(share):g} %", percent(risk)) for share, risk in metrics["risk"].items()]
     withheld = column_table("Only the surest series predicted", ["series", "wrong"], risks)
-    return [summary_table(title, rows + _unlike_row(metrics)), withheld, _confusion_table(metrics)]
+    return [summary_table(title, rows + unlike), withheld, _confusion_table(metrics)]
 
 
 def _classification(estimator: SeriesClassifier, X: Any, y: np.ndarray) -> tuple[dict[str, Any], SeriesNovelty | None]:
@@ -143,10 +144,6 @@ def _regression(estimator: SeriesRegressor, X: Any, y: np.ndarray) -> tuple[dict
     return {"task": "regression", **regressor_figures(estimator, X, y, mean, std)}, new
 
 
-def _unlike_row(metrics: dict[str, Any]) -> list[tuple[str, Any]]:
-    return [("unlike all training series", metrics["unlike"])] if "unlike" in metrics else []
-
-
 def _confusion_table(metrics: dict[str, Any]) -> Table:
     """Returns the whole confusion matrix if it fits the terminal, otherwise the most frequent mistakes."""
     labels, counts = [str(label) for label in metrics["classes"]], metrics["confusion"]
@@ -166,7 +163,7 @@ def _confusion_table(metrics: dict[str, Any]) -> Table:
     )
 
 
-def _regression_tables(title: str, metrics: dict[str, Any]) -> list[Table]:
+def _regression_tables(title: str, metrics: dict[str, Any], unlike: list[tuple[str, Any]]) -> list[Table]:
     rows = [("series", metrics["n"]), ("RMSE", f"{metrics['rmse']:.6g}"), ("MAE", f"{metrics['mae']:.6g}")]
     rows += [("R²", number(metrics["r2"])), ("NLPD", number(metrics["nlpd"]))]
     intervals = [
@@ -174,6 +171,6 @@ def _regression_tables(title: str, metrics: dict[str, Any]) -> list[Table]:
         for level, coverage in metrics["coverage"].items()
     ]
     return [
-        summary_table(title, rows + _unlike_row(metrics)),
+        summary_table(title, rows + unlike),
         column_table("Intervals", ["level", "hold the number", "mean width"], intervals),
     ]

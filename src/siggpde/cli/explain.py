@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from siggpde.estimators.loading import Predictor
-    from siggpde.explain import Counterfactual, Importance, Importances, SeriesExplanation
+    from siggpde.explain import Counterfactual, Importance, SeriesExplanation
     from siggpde.io import SeriesData
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ _CHANNEL = 1.0  # inches of height
 _SIDE_BY_SIDE = 4  # classes; more have one table of their strongest evidence
 _SURE = 0.9
 _VIEWS = 8
+_WHERE = ("channel", "does", "when")
 
 _PARTS = (
     ("channels", "Channels", "channel"),
@@ -97,9 +98,17 @@ def explain(
         importances = estimator.importance(series, top, time_as=time_as)
         values |= importances.to_dict()
         if plot is not None:
-            write_bytes(plot, _picture(importances))
+            parts = {title.lower(): getattr(importances, part) for part, title, _ in _PARTS} | {
+                "words": importances.words
+            }
+            write_bytes(plot, _panels([(title, bars) for title, bars in parts.items() if bars], ""))
     else:
-        explanation = _explain_one(estimator, series, top, number, time_as)
+        if number >= len(series):
+            raise WrongCall(f"--number {number} is beyond the last series, {len(series) - 1} (they are counted from 0)")
+        step = max(1, len(series) // _BACKGROUND)
+        others = [index for index in range(0, len(series), step) if index != number][:_BACKGROUND]
+        background = series[others] if others else None
+        (explanation,) = estimator.explain(series[number : number + 1], top, background, time_as=time_as)
         values |= replace(explanation, series=number).to_dict()
         if series.ids is not None:
             values["id"] = series.ids.tolist()[number]
@@ -178,16 +187,6 @@ def _donors(estimator: Predictor, data: SeriesData, number: int, values: dict[st
     return donors
 
 
-def _explain_one(estimator: Predictor, data: SeriesData, top: int, number: int, time_as: Any) -> SeriesExplanation:
-    """Returns the explanation of one series, compared with others of DATA."""
-    if number >= len(data):
-        raise WrongCall(f"--number {number} is beyond the last series, {len(data) - 1} (they are counted from 0)")
-    others = [index for index in range(0, len(data), max(1, len(data) // _BACKGROUND)) if index != number][:_BACKGROUND]
-    background = data[others] if others else None
-    (explanation,) = estimator.explain(data[number : number + 1], top, background, time_as=time_as)
-    return explanation
-
-
 def _tables_of_one(values: dict[str, Any]) -> list[Table]:
     series = f"{values['series']}" + (f" ({values['id']})" if "id" in values else "")
     rows: list[tuple[str, Any]] = [("series", series)]
@@ -208,7 +207,12 @@ def _tables_of_one(values: dict[str, Any]) -> list[Table]:
         rows.append(("counterfactual", values["counterfactual"]["sentence"]))
     first = [summary_table(f"{values['model']} on {values['data']}", rows)]
     if values["segments"] is not None and values["segments"]["main"]:
-        first.append(_table_of_stretches(values["segments"]["main"]))
+        stretches = [
+            [*map(one.get, _WHERE), _signed(one["value"]), f"± {one['std']:.2g}", f"{one['error']:.2g}"]
+            for one in values["segments"]["main"]
+        ]
+        header = ["channel", "what it does", "when", "contribution", "± sd", "sampling error"]
+        first.append(column_table("When and where the evidence is", header, stretches, text_columns=3))
     if values["facts"]:
         first.append(column_table("Facts beside the series", ["fact", "contribution"], _terms(values["facts"])))
     rest, together = ("all others", _signed(values["rest"])), ("together", _signed(values["latent"]))
@@ -226,24 +230,8 @@ def _tables_of_one(values: dict[str, Any]) -> list[Table]:
     ]
 
 
-def _table_of_stretches(stretches: list[dict[str, Any]]) -> Table:
-    rows = []
-    for part in stretches:
-        numbers = (_signed(part["value"]), f"± {part['std']:.2g}", f"{part['error']:.2g}")
-        rows.append((part["channel"], part["does"], part["when"], *numbers))
-    header = ["channel", "what it does", "when", "contribution", "± sd", "sampling error"]
-    return column_table("When and where the evidence is", header, rows, text_columns=3)
-
-
 def _terms(contributions: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(term["name"], _signed(term["value"])) for term in contributions]
-
-
-def _picture(importances: Importances) -> bytes:
-    """Draws bars of channels, time regions, scales, facts and words."""
-    panels = {"channels": "channels", "regions": "time regions", "scales": "window scales"}
-    panels |= {"facts": "facts beside the series", "words": "words"}
-    return _panels([(title, bars) for name, title in panels.items() if (bars := getattr(importances, name))], "")
 
 
 def _picture_of_one(
@@ -322,7 +310,10 @@ def _importance_tables(values: dict[str, Any]) -> list[Table]:
     if len(classes) > _SIDE_BY_SIDE:
         tables.append(_strongest(classes))
     else:
-        tables += [_words_of(label) for label in shown]
+        for one in shown:
+            heading = "The number" if one["label"] is None else f"{one['label']} against the others"
+            words = [(word["name"], _effect(word)) for word in one["words"]]
+            tables.append(column_table(f"{heading}: words", ["word", "effect"], words))
     if values["views"]:
         views = [(view["name"], _percent(view)) for view in values["views"][:_VIEWS]]
         more = len(values["views"]) - len(views)
@@ -352,12 +343,6 @@ def _table(heading: str, column: str, overall: list[dict[str, Any]], classes: li
         (term["name"], _percent(term), *(_effect(by_name.get(term["name"])) for by_name in terms)) for term in overall
     ]
     return column_table(heading, header, rows)
-
-
-def _words_of(values: dict[str, Any]) -> Table:
-    heading = "The number" if values["label"] is None else f"{values['label']} against the others"
-    rows = [(word["name"], _effect(word)) for word in values["words"]]
-    return column_table(f"{heading}: words", ["word", "effect"], rows)
 
 
 def _strongest(classes: list[dict[str, Any]]) -> Table:

@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rich.table import Table
-
 from siggpde.cli import options
 from siggpde.cli.console import (
     Interrupted,
@@ -165,7 +163,9 @@ def fit(
         summary = _fit(data, output, read_options, task, settings, resume, force, ranks, report)
     if not ranks.leads:
         return
-    print_result(summary, as_json, lambda: _tables(summary))
+    rows = [("data", summary["data"]), *model_rows(summary), ("seconds", f"{summary['seconds']:.1f}")]
+    rows.append(("saved in", summary["output"]))
+    print_result(summary, as_json, lambda: [summary_table("siggpde fit", rows), member_table(summary)])
 
 
 def _number_or_auto(option: str, text: str, minimum: int) -> int | str:
@@ -259,7 +259,11 @@ def _fit(
                 if ranks.leads:
                     estimator.save(output, force=force)
         except KeyboardInterrupt:
-            raise Interrupted(_interruption_message(checkpoint, ranks)) from None
+            says = "interrupted without a checkpoint; to fit again, give the same command"
+            if checkpoint.exists():
+                command = resume_command() if ranks.alone else "the same command with --resume"
+                says = f"interrupted; the checkpoint is in {checkpoint.folder}. To go on: {command}"
+            raise Interrupted(says) from None
         if ranks.leads:
             checkpoint.remove()
     if report is not None:
@@ -269,16 +273,6 @@ def _fit(
             series = read_series(data, read_options, "test", estimator.reading_)
         write_page(estimator, series, report, options.ModelCall(output, data, read_options))
     return {"data": series.name, **estimator_summary(estimator), "output": os.fspath(output)}
-
-
-def _tables(summary: dict[str, Any]) -> list[Table]:
-    rows: list[tuple[str, Any]] = [
-        ("data", summary["data"]),
-        *model_rows(summary),
-        ("seconds", f"{summary['seconds']:.1f}"),
-        ("saved in", summary["output"]),
-    ]
-    return [summary_table("siggpde fit", rows), member_table(summary)]
 
 
 def _check_start(checkpoint: Checkpoint, resume: bool, force: bool, method: str) -> None:
@@ -343,13 +337,6 @@ def make_estimator(task: str, data: SeriesData, settings: dict[str, Any]) -> Sig
     if common.pop("class_weight") is not None:
         raise WrongCall("--class-weight is for classes, but the task is a regression; leave it out")
     return SigGPRegressor(**common)
-
-
-def _interruption_message(checkpoint: Checkpoint, ranks: Ranks) -> str:
-    if not checkpoint.exists():
-        return "interrupted without a checkpoint; to fit again, give the same command"
-    command = resume_command() if ranks.alone else "the same command with --resume"
-    return f"interrupted; the checkpoint is in {checkpoint.folder}. To go on: {command}"
 
 
 @dataclass(frozen=True)

@@ -39,14 +39,11 @@ def name_page(arguments: list[str]) -> list[str]:
     named = []
     for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
         named.append(argument)
-        if argument == "--report" and not _is_page(following):
+        page = following.lower()
+        named_page = page.endswith(SUFFIXES) or (page.endswith(_OTHER_PAGES) and not Path(following).exists())
+        if argument == "--report" and not named_page:
             named.append(DEFAULT_PAGE)
     return named
-
-
-def _is_page(argument: str) -> bool:
-    name = argument.lower()
-    return name.endswith(SUFFIXES) or (name.endswith(_OTHER_PAGES) and not Path(argument).exists())
 
 
 @dataclass(frozen=True)
@@ -108,6 +105,15 @@ def write_page(
         y = as_classes(y, estimator.classes_)  # which a file may have in another type
     ids = None if series.ids is None else series.ids.tolist()
     estimator.verbose = 1  # which shows progress
+    path, source = Path(call.data), [("data", series.name)]
+    if path.is_file():
+        with path.open("rb") as file:
+            source += [("file", path.name), ("SHA-256 of the file", hashlib.file_digest(file, "sha256").hexdigest())]
+    # The page again, without the options of reading that the model remembers.
+    words = ["siggpde", "report", call.model.name, path.name, "--output", output.name]
+    changed = {name: value for name, value in vars(settings).items() if value != getattr(_DEFAULTS, name)}
+    words += ["--no-labels"] * (series.y is None)
+    again = shlex.join([*words, *as_arguments(call.read_options.given() | changed)])
     with errors_by_id(ids):
         write_report(
             estimator,
@@ -121,31 +127,10 @@ def write_page(
             seed=settings.seed,
             time_as=settings.time_as,
             force=True,  # the command has checked the file
-            source=_source(call.data, series),
-            commands=[
-                ("The fit", _fit_command(estimator, call.model)),
-                ("This page", _command(call, output, settings, series)),
-            ],
+            source=source,
+            commands=[("The fit", _fit_command(estimator, call.model)), ("This page", again)],
         )
     log.info("the report is in %s", output)
-
-
-def _source(data: str, series: SeriesData) -> list[tuple[str, str]]:
-    rows = [("data", series.name)]
-    path = Path(data)
-    if path.is_file():
-        with path.open("rb") as file:
-            rows += [("file", path.name), ("SHA-256 of the file", hashlib.file_digest(file, "sha256").hexdigest())]
-    return rows
-
-
-def _command(call: ModelCall, output: Path, settings: PageSettings, series: SeriesData) -> str:
-    """Returns the command that writes the page again, without the options of reading that the model remembers."""
-    words = ["siggpde", "report", call.model.name, Path(call.data).name, "--output", output.name]
-    changed = {name: getattr(settings, name) for name in ("title", "explained", "seed", "time_as")}
-    changed = {name: value for name, value in changed.items() if value != getattr(_DEFAULTS, name)}
-    words += ["--no-labels"] * (series.y is None)
-    return shlex.join([*words, *as_arguments(call.read_options.given() | changed)])
 
 
 _SETTINGS |= {"time_limit", "keep_series"}

@@ -183,9 +183,14 @@ def card_blocks(facts: ModelFacts, name: str, on_new: str | None = None) -> list
         if classifies
         else "It predicts a number for every time series, and how far off that may be."
     )
+    kind = "A Gaussian process with the signature kernel"
+    if facts.method == "views":
+        count = len(facts.members)
+        what = "A Gaussian process" if count == 1 else f"A committee of {count} Gaussian processes"
+        kind = f"{what} on views of the series"
     blocks = [
         Block("title", f"{facts.estimator}, {name}"),
-        Block("text", f"{_kind(facts)}, fitted by siggpde. {answer}"),
+        Block("text", f"{kind}, fitted by siggpde. {answer}"),
     ]
     new = [] if on_new is None else [("On new series", on_new)]
     blocks += [Block("heading", "Scores"), Block("facts", [*new, *_score_rows(facts)])]
@@ -246,24 +251,14 @@ def escaped(value: Any) -> str:
     return re.sub(r"([\\`*{}\[\]<>#|~&]|(?<!\w)_|_(?!\w))", r"\\\1", line)
 
 
-def _kind(facts: ModelFacts) -> str:
-    if facts.method == "paper":
-        return "A Gaussian process with the signature kernel"
-    count = len(facts.members)
-    what = "A Gaussian process" if count == 1 else f"A committee of {count} Gaussian processes"
-    return f"{what} on views of the series"
-
-
 def _data_rows(facts: ModelFacts) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = [("Series", facts.series)]
-    if facts.groups is not None:
-        rows.append(("Groups of series", facts.groups))
+    rows += [("Groups of series", facts.groups)] * (facts.groups is not None)
     names = ", ".join(facts.channels[:_LONGEST_LIST]) + (", .." if len(facts.channels) > _LONGEST_LIST else "")
     shortest, longest = facts.lengths
-    rows += [("Channels", f"{len(facts.channels)} ({names})")]
-    if facts.fact_names:
-        rows.append(("Facts beside the series", ", ".join(facts.fact_names)))
-    rows += [("Points a series", shortest if shortest == longest else f"{shortest} to {longest}")]
+    rows.append(("Channels", f"{len(facts.channels)} ({names})"))
+    rows += [("Facts beside the series", ", ".join(facts.fact_names))] * bool(facts.fact_names)
+    rows.append(("Points a series", shortest if shortest == longest else f"{shortest} to {longest}"))
     if facts.target is not None:
         rows += [("Mean of the target", _plain(facts.target[0]))]
         rows += [("Spread of the target (standard deviation)", _plain(facts.target[1]))]

@@ -48,6 +48,11 @@ class Data:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    @property
+    def gaps(self) -> float:
+        """The share of missing values of all series together."""
+        return float(np.average(self.missing, weights=self.lengths))
+
 
 @dataclass(frozen=True)
 class NoveltyScores:

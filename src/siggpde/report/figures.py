@@ -83,9 +83,6 @@ def _plot(draw: Callable[[Any], Any], alt: str, height: float) -> Picture:
     return picture(lambda figure: draw(figure.subplots()), alt, height)
 
 
-# The data
-
-
 def example_channels(content: Content) -> list[int]:
     """Returns the channels that examples show, those that matter most, in their order."""
     names, data = content.data.channels, content.data
@@ -110,7 +107,13 @@ def examples(content: Content) -> list[Picture]:
 
 def _example(frame: Sequence[Series], channels: Sequence[int], data: Data, title: str | None = None) -> Picture:
     target, alike = frame[0].target, data.examples if title is None else frame  # which have one scale
-    limits = [_limits(np.concatenate([series.values[channel] for series in alike])) for channel in channels]
+    limits = []
+    for channel in channels:
+        values = np.concatenate([series.values[channel] for series in alike])
+        known = values[np.isfinite(values)]
+        low, high = (float(known.min()), float(known.max())) if len(known) else (0.5, 0.5)
+        margin = 0.06 * (high - low) or 0.5
+        limits.append((low - margin, high + margin))
     if title is None:
         title = frame[0].name if target is None else short(target, 26)
         if data.numbers is not None:
@@ -146,15 +149,6 @@ def _example(frame: Sequence[Series], channels: Sequence[int], data: Data, title
     return picture(draw, alt, 0.55 + 0.85 * len(channels), _SMALL)
 
 
-def _limits(values: np.ndarray) -> tuple[float, float]:
-    known = values[np.isfinite(values)]
-    if not len(known):
-        return 0.0, 1.0
-    low, high = float(known.min()), float(known.max())
-    margin = 0.06 * (high - low) or 0.5
-    return low - margin, high + margin
-
-
 def class_counts(data: Data, most: int) -> Picture:
     """Returns bars of how many series each class has, the `most` frequent ones."""
     counts = Counter(data.classes).most_common()
@@ -183,9 +177,6 @@ def histogram(values: np.ndarray, label: str, alt: str) -> Picture:
     return _plot(draw, alt, 2.8)
 
 
-# The model
-
-
 def weights(model: ModelFacts) -> Picture:
     best = model.members[0]
     count = counted(len(model.members), "member")
@@ -196,9 +187,6 @@ def weights(model: ModelFacts) -> Picture:
 def candidates(losses: Sequence[float]) -> Picture:
     alt = f"losses of {len(losses)} candidates, from {number(min(losses))} to {number(max(losses))}"
     return _plot(lambda ax: plots.plot_trials(losses, ax), alt, 3.0)
-
-
-# How good it is
 
 
 def calibration(judgement: ClassJudgement) -> Picture:
@@ -302,9 +290,6 @@ def _some(count: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(count, MOST_POINTS, replace=False))
 
 
-# What it rests on
-
-
 def importance(parts: Sequence[Importance]) -> Picture:
     lines = sum(max(1.0, len(part.name) / 40) for part in parts)
     first = max(parts, key=lambda part: part.share)
@@ -346,9 +331,6 @@ def effects_by_class(classes: Sequence[ClassEffects], kind: str) -> Picture:
     alt = f"table of colours: effects of {len(names)} {kind} on {len(classes)} classes"
     letters = 0.055 * max(map(len, names)) if slanted else 0.0  # inches of height
     return _plot(draw, alt, 1.7 + 0.26 * len(rows) + letters)
-
-
-# Series to look at
 
 
 def neighbours(case: Case, content: Content) -> list[tuple[str, Picture | None]]:

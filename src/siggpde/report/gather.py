@@ -206,50 +206,40 @@ def _importances(subject: Subject, predicted: Predicted, clock: TimeFormat | Non
     return global_importance(subject.committee, subject.batch, subject.estimator._names(), **more)
 
 
-def judge(subject: Subject, predicted: Predicted, groups: np.ndarray | None, training: bool) -> Judgement | None:
-    """The judgement of predictions of new series or, if `training`, of left-out ones; None without targets."""
-    if subject.codes is None:
-        return None
-    if training:
-        return _judge_left_out(subject, subject.codes, groups)
-    rows, y = np.arange(len(subject.batch)), subject.codes
-    if subject.classes is not None:
-        assert predicted.p is not None
-        truth = y.numpy().astype(int)
-        with np.errstate(divide="ignore"):
-            loss = -np.log(predicted.p[rows, truth]) + 0.0
-        if not np.isfinite(loss).all():  # a probability too small for a number has a logarithm all the same
-            loss = -subject.committee.log_predictive(subject.batch, y).cpu().numpy()
-        return ClassJudgement(subject.classes.tolist(), truth, predicted.p, loss, rows, False, groups)
-    mean, std, quantiles = predicted.mean, predicted.std, predicted.quantiles
-    assert mean is not None and std is not None and quantiles is not None
-    log_density = subject.committee.log_predictive(subject.batch, y).cpu().numpy()
-    loss = -(log_density - np.log(subject.estimator.target_scale_))
-    return NumberJudgement(subject.in_units(y), mean, std, loss, np.array(LEVELS), quantiles, rows, False, groups)
-
-
 @torch.no_grad()
-def _judge_left_out(subject: Subject, y: Tensor, groups: np.ndarray | None) -> Judgement | None:
-    """The judgement of training series as the others predict them; None where a model does not know that."""
-    committee = subject.committee
-    record = committee.left_out
-    if record is None:
+def judge(subject: Subject, predicted: Predicted, groups: np.ndarray | None, training: bool) -> Judgement | None:
+    """The judgement of new series or, if `training`, of these as the others predict them; None if not known."""
+    committee, record, y = subject.committee, subject.committee.left_out, subject.codes
+    if y is None or (training and record is None):
         return None
-    rows = _rows_of_record(committee, record, subject.batch, y)
-    if rows is None:
-        groups = None if record.groups is None else record.groups.cpu().numpy().astype(str)
-    elif groups is not None:
-        groups = groups[rows]
+    rows: np.ndarray | None = np.arange(len(y))
+    if training:
+        rows, y = _rows_of_record(committee, record, subject.batch, y), record.y
+        if rows is None:
+            groups = None if record.groups is None else record.groups.cpu().numpy().astype(str)
+        elif groups is not None:
+            groups = groups[rows]
     if subject.classes is not None:
-        p = left_out_probabilities(committee, record).cpu().numpy()
-        truth = record.y.cpu().numpy().astype(int)
-        loss = -np.log(p[np.arange(len(p)), truth])
-        return ClassJudgement(subject.classes.tolist(), truth, p, loss, rows, True, groups)
-    mixture = left_out_mixture(committee, record)
-    levels, quantiles = np.array(LEVELS), subject.in_units(mixture.quantiles(list(LEVELS)))
-    loss = -(mixture.log_density(record.y).cpu().numpy() - np.log(subject.estimator.target_scale_))
-    moments = _moments(subject, *mixture.mean_and_variance())
-    return NumberJudgement(subject.in_units(record.y.double()), *moments, loss, levels, quantiles, rows, True, groups)
+        p, truth = predicted.p, y.cpu().numpy().astype(int)
+        if training:  # by links that were fitted to other series
+            p = left_out_probabilities(committee, record).cpu().numpy()
+        assert p is not None
+        with np.errstate(divide="ignore"):
+            loss = -np.log(p[np.arange(len(p)), truth]) + 0.0
+        if not (training or np.isfinite(loss).all()):  # the logarithm of a probability that underflows is finite
+            loss = -committee.log_predictive(subject.batch, y).cpu().numpy()
+        return ClassJudgement(subject.classes.tolist(), truth, p, loss, rows, training, groups)
+    if training:
+        mixture = left_out_mixture(committee, record)
+        moments, quantiles = _moments(subject, *mixture.mean_and_variance()), mixture.quantiles(list(LEVELS))
+        log_density, quantiles = mixture.log_density(record.y), subject.in_units(quantiles)
+    else:
+        assert predicted.mean is not None and predicted.std is not None and predicted.quantiles is not None
+        moments, quantiles = (predicted.mean, predicted.std), predicted.quantiles
+        log_density = committee.log_predictive(subject.batch, y)
+    loss = -(log_density.cpu().numpy() - np.log(subject.estimator.target_scale_))
+    numbers = subject.in_units(y.double() if training else y)
+    return NumberJudgement(numbers, *moments, loss, np.array(LEVELS), quantiles, rows, training, groups)
 
 
 def _moments(subject: Subject, mean: Tensor, variance: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -315,19 +305,16 @@ def _reasons(predicted: Predicted, judgement: Judgement | None, training: bool, 
     if not training or rows is None:
         orders.append(("most uncertain", np.argsort(-predicted.doubt, kind="stable")))
     if judgement is not None and rows is not None:
-        if training:
-            orders.append(("most uncertain", rows[np.argsort(-judgement.doubt, kind="stable")]))
+        orders += [("most uncertain", rows[np.argsort(-judgement.doubt, kind="stable")])] * training
         orders.append(("most surprising", rows[np.argsort(-judgement.loss, kind="stable")]))
     if predicted.scores is not None and not training:
         orders.append(("most novel", np.argsort(-predicted.scores.score.numpy(), kind="stable")))
     reasons: dict[int, list[str]] = {}
     for reason, order in orders:
-        new = 0
+        known = len(reasons)
         for row in order.tolist()[: 3 * most]:
-            if new == most:
-                break
-            new += row not in reasons
-            reasons.setdefault(row, []).append(reason)
+            if len(reasons) - known < most:
+                reasons.setdefault(row, []).append(reason)
     return reasons
 
 
@@ -384,14 +371,14 @@ def _fact_rows(subject: Subject) -> list[tuple[str, str]]:
 
 def _examples(subject: Subject, names: Sequence[str], seed: int) -> list[Series]:
     """A few series as they were handed in: of the most frequent classes, or from the smallest to the largest number."""
-    generator = np.random.default_rng(seed)
+    shuffled = np.random.default_rng(seed).permutation(len(names)).tolist()
     if subject.codes is None:
-        rows: list[int] = generator.permutation(len(names))[:_FRAMES].tolist()
+        rows = shuffled[:_FRAMES]
     elif subject.classes is None:
         order = np.argsort(subject.codes.numpy(), kind="stable")
         rows = order[np.linspace(0, len(names) - 1, min(_FRAMES, len(names))).astype(int)].tolist()
     else:
-        codes, shuffled = subject.codes.tolist(), generator.permutation(len(names)).tolist()
+        codes = subject.codes.tolist()
         common = sorted(code for code, _ in Counter(codes).most_common(_FRAMES))
         rows = [row for code in common for row in [i for i in shuffled if codes[i] == code][:_LINES]]
     return _as_given(subject, names, rows)
@@ -417,13 +404,8 @@ def _novelty(subject: Subject, scores: Scores | None) -> NoveltyScores | None:
         return None
     alarms = novelty.alarms(scores.score).numpy()
     reasons = Counter(np.array(scores.reasons(*subject.estimator._described()), dtype=object)[alarms].tolist())
-    return NoveltyScores(
-        scores.score.numpy(),
-        novelty.left_out_scores.numpy(),
-        float(novelty.limit),
-        int(alarms.sum()),
-        reasons.most_common(1)[0][0] if reasons else None,
-    )
+    known = scores.score.numpy(), novelty.left_out_scores.numpy(), float(novelty.limit)
+    return NoveltyScores(*known, int(alarms.sum()), next((reason for reason, _ in reasons.most_common(1)), None))
 
 
 def _map(
@@ -469,12 +451,11 @@ def changed_settings(estimator: Any) -> str:
 
 def changed_values(estimator: Any) -> dict[str, Any]:
     """Returns the same by name."""
-    changed = {}
-    for name, parameter in inspect.signature(type(estimator)).parameters.items():
-        value, default = getattr(estimator, name), parameter.default
-        if name not in NOT_OF_THE_MODEL and not (isinstance(value, type(default)) and value == default):
-            changed[name] = value
-    return changed
+    defaults = {name: one.default for name, one in inspect.signature(type(estimator)).parameters.items()}
+    values = {name: getattr(estimator, name) for name in defaults if name not in NOT_OF_THE_MODEL}
+    return {
+        key: one for key, one in values.items() if not (isinstance(one, type(defaults[key])) and one == defaults[key])
+    }
 
 
 def _one_a_series(name: str, values: Any, n: int) -> list[str] | None:

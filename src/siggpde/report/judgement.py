@@ -243,7 +243,12 @@ def parts(judgement: Judgement, by_group: bool) -> list[Part]:
         value = np.bincount(member, judgement.right, minlength=len(names))[present] / count[present]
         low, high = wilson_interval(value, count[present], LEVEL)
         if judgement.groups is not None and not by_group:
-            low, high = _of_groups(judgement, member, len(names))[:, present]
+            right, resamples = judgement.right, _resamples(len(judgement), judgement.groups, 0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # of classes that are never drawn
+                drawn = [_sums(one * right, member, len(names)) / _sums(one, member, len(names)) for one in resamples]
+                ends = np.nanquantile(np.concatenate(drawn), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+            low, high = ends[:, present]
         order = np.argsort(value, kind="stable")
     else:
         value = np.sqrt(np.bincount(member, np.square(judgement.mean - judgement.y)) / count)
@@ -252,15 +257,6 @@ def parts(judgement: Judgement, by_group: bool) -> list[Part]:
         Part(str(names[present[i]]), int(count[present[i]]), float(value[i]), float(low[i]), float(high[i]))
         for i in order
     ]
-
-
-def _of_groups(judgement: ClassJudgement, member: np.ndarray, size: int) -> np.ndarray:
-    """Returns the ends (2, size) of intervals of shares that are right, by resampling groups."""
-    resamples = _resamples(len(judgement), judgement.groups, 0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of classes that are never drawn
-        shares = [_sums(drawn * judgement.right, member, size) / _sums(drawn, member, size) for drawn in resamples]
-        return np.nanquantile(np.concatenate(shares), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
 
 
 def mistakes(judgement: ClassJudgement, most: int = 10) -> list[tuple[Any, Any, int]]:

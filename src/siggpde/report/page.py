@@ -17,7 +17,6 @@ from siggpde.report.judgement import (
     ClassJudgement,
     Judgement,
     Metric,
-    NumberJudgement,
     metrics,
     mistakes,
     parts,
@@ -60,6 +59,7 @@ def page(content: Content) -> str:
         warnings=list(warnings_of(content)),
         data_rows=_data_rows(content.data),
         class_sizes=list(Counter(content.data.classes or []).values()),
+        levels=(0.5, 0.8, 0.9, 0.95),
     )
 
 
@@ -80,7 +80,7 @@ def _templates() -> Environment:
     )
     templates.filters |= {"counted": counted, "listed": listed, "number": number, "percent": percent, "short": short}
     templates.filters |= {"span": lambda ends: span(*ends)}
-    templates.filters |= {"mistakes": mistakes, "parts_of": parts, "coverage_rows": _coverage_rows}
+    templates.filters |= {"mistakes": mistakes, "parts_of": parts}
     return templates
 
 
@@ -100,9 +100,7 @@ def _data_rows(data: Data) -> list[tuple[str, str]]:
     stamps = "stamped" if data.time_format is None else data.time_format.words
     rows.append(("time", stamps if data.timed else "points in order, evenly spaced"))
     gappy = int((data.missing > 0).sum())
-    missing = "none"
-    if gappy:
-        missing = f"{percent(_missing(data))} of the values, in {counted(gappy, 'series')}"
+    missing = f"{percent(data.gaps)} of the values, in {counted(gappy, 'series')}" if gappy else "none"
     rows.append(("missing values", missing))
     if data.numbers is not None:
         low, high, mean = map(number, (data.numbers.min(), data.numbers.max(), data.numbers.mean()))
@@ -122,17 +120,6 @@ def _data_rows(data: Data) -> list[tuple[str, str]]:
             typical = f"{'0' if abs(level) < _ROUNDING * spread else number(level)} ± {number(spread)}"
         rows.append((f"{short(name, 30)}, typically", typical))
     return rows
-
-
-def _missing(data: Data) -> float:
-    """The share of missing values of all series together."""
-    return float(np.average(data.missing, weights=data.lengths))
-
-
-def _coverage_rows(judgement: NumberJudgement) -> list[tuple[str, str, str]]:
-    """Returns, for intervals of several levels, the level, how often they hold the number, and their mean width."""
-    intervals = ((level, *judgement.coverage(level)) for level in (0.5, 0.8, 0.9, 0.95))
-    return [(percent(level, 0), percent(share), number(width)) for level, share, width in intervals]
 
 
 def warnings_of(content: Content) -> Iterator[str]:
@@ -161,7 +148,10 @@ def warnings_of(content: Content) -> Iterator[str]:
     if isinstance(judgement, ClassJudgement):
         yield from _warnings_of_classes(judgement)
     elif judgement is not None:
-        yield from _warnings_of_numbers(judgement)
+        share, _ = judgement.coverage(INTERVAL)
+        if abs(share - INTERVAL) > max(2 * (INTERVAL * (1 - INTERVAL) / len(judgement)) ** 0.5, 0.02):
+            way = "too narrow" if share < INTERVAL else "wider than they need be"
+            yield f"Intervals are {way} for these series: those of 90 % hold {percent(share)} of the numbers."
     yield from _warnings_of_training(model)
     yield from _warnings_of_data(content.data, model, judgement)
 
@@ -182,13 +172,6 @@ def _warnings_of_classes(judgement: ClassJudgement) -> Iterator[str]:
     absent = [label for index, label in enumerate(judgement.classes) if index not in present]
     if absent:
         yield f"No series of class {listed(absent, 5)} is among these: nothing is known of them here."
-
-
-def _warnings_of_numbers(judgement: NumberJudgement) -> Iterator[str]:
-    share, _ = judgement.coverage(INTERVAL)
-    if abs(share - INTERVAL) > max(2 * (INTERVAL * (1 - INTERVAL) / len(judgement)) ** 0.5, 0.02):
-        way = "too narrow" if share < INTERVAL else "wider than they need be"
-        yield f"Intervals are {way} for these series: those of 90 % hold {percent(share)} of the numbers."
 
 
 def _warnings_of_training(model: ModelFacts) -> Iterator[str]:
@@ -216,10 +199,9 @@ def _warnings_of_training(model: ModelFacts) -> Iterator[str]:
 def _warnings_of_data(data: Data, model: ModelFacts, judgement: Judgement | None) -> Iterator[str]:
     if judgement is not None and len(judgement) < _FEW:
         yield f"It is judged on {counted(len(judgement), 'series')} only: mind the intervals."
-    if _missing(data) > _GAPPY:
+    if data.gaps > _GAPPY:
         yield (
-            f"{percent(_missing(data))} of the values are missing; they are filled by straight lines. mask=True marks "
-            "gaps."
+            f"{percent(data.gaps)} of the values are missing; they are filled by straight lines. mask=True marks gaps."
         )
     if data.groups is not None and data.classes is not None and len(set(data.groups)) > 1:
         groups_of: dict[str, set[str]] = {}

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
@@ -121,20 +121,6 @@ def fit_link(scores: np.ndarray, y: np.ndarray, lapse: float, centre: float) -> 
     return Link(math.exp(logarithm), lapse)
 
 
-class Head(Protocol):
-    """Scores of classes from tables (n, p). `centre` is that of log T's prior; None: scores are log probabilities."""
-
-    centre: ClassVar[float | None]
-
-    def fit(self, table: np.ndarray, y: np.ndarray, seed: int) -> Any:
-        """Learns classes y (n,), all of 0 to C - 1."""
-        ...
-
-    def scores(self, table: np.ndarray) -> np.ndarray:
-        """(n, C)."""
-        ...
-
-
 class RidgeHead:
     """Regressions on ±1, the penalty by leave-one-out."""
 
@@ -200,6 +186,10 @@ def _mean_log_probability(model: Any, table: np.ndarray, y: np.ndarray) -> float
     chances = np.asarray(model.predict_proba(table))
     lapse = lapse_of(len(y))
     return float(np.log((1 - lapse) * chances[np.arange(len(y)), y] + lapse / chances.shape[1]).mean())
+
+
+Head = RidgeHead | TreesHead | LogisticHead
+"""Scores of classes (n, C) from tables (n, p); `centre` is that of log T's prior, None for log probabilities."""
 
 
 class FeatureClassifier:

@@ -6,7 +6,7 @@ import resource
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -58,7 +58,12 @@ def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> N
                 f"{results.folder} has results on another split of {config['data']}; choose another folder"
             )
     results.compute(fit_tasks(config, results.folder, runs), jobs)
-    results.compute(timing_tasks(config))
+    timed, sizes = config.get("timed", {}).items(), config.get("sizes") or [config.get("inducing")]
+    results.compute({
+        f"time/{name}/{count}": partial(time_iterations, config | {"inducing": count}, method)
+        for name, method in timed
+        for count in sizes
+    })  # fmt: skip
 
 
 def report(config: dict[str, Any], results: Results) -> str:
@@ -74,34 +79,18 @@ def _fits(config: dict[str, Any], results: Results) -> str:
         quoted = "{:.2f} / {:.3f}".format(*method["paper"]) if "paper" in method else "–"
         first = [tables.named(method["name"], settings), str(settings["inducing"]) if sized else quoted]
         rows.append((first, results.runs(f"fit/{key}/")))
-    columns = {"ELBO per series": tables.spread_cell("elbo", 4)}
-    if not sized:
-        columns["CPU time / iteration"] = _iteration_cell
+
+    def iteration(records: list[Record]) -> str:
+        """CPU time of an iteration over all phases."""
+        known = [(one["iterations"], one["seconds_per_iteration"]) for one in records if "seconds_per_iteration" in one]
+        steps = [sum(times[name] * counts[name] for name in counts) / sum(counts.values()) for counts, times in known]
+        return tables.duration(mean(steps)) if steps else "–"
+
+    columns = {"ELBO per series": tables.spread_cell("elbo", 4)} | (
+        {} if sized else {"CPU time / iteration": iteration}
+    )
     columns |= {"iterations": tables.iterations_cell, "CPU time": tables.duration_cell("cpu_seconds")}
     return tables.runs_table(["method", "M" if sized else "paper"], rows, columns)
-
-
-def _iteration_cell(records: list[Record]) -> str:
-    """CPU time of an iteration over all phases."""
-    steps = []
-    for record in records:
-        if "seconds_per_iteration" in record:
-            counts, seconds = record["iterations"], record["seconds_per_iteration"]
-            steps.append(sum(seconds[name] * counts[name] for name in counts) / sum(counts.values()))
-    return tables.duration(mean(steps)) if steps else "–"
-
-
-def timing_tasks(config: dict[str, Any]) -> dict[str, Callable[[], Record]]:
-    """A task for each method of config["timed"] and each M of config["sizes"], or for the one M there is."""
-    return {
-        f"time/{name}/{count}": partial(time_iterations, config | {"inducing": count}, method)
-        for name, method in config.get("timed", {}).items()
-        for count in _sizes(config)
-    }
-
-
-def _sizes(config: dict[str, Any]) -> list[int]:
-    return config["sizes"] if "sizes" in config else [config["inducing"]]
 
 
 def time_iterations(config: dict[str, Any], method: dict[str, Any]) -> Record:
@@ -122,7 +111,7 @@ def _times(config: dict[str, Any], results: Results) -> dict[str, Any] | None:
     timed = results.runs("time/")
     if not timed:
         return None
-    methods, sizes = config["timed"], _sizes(config)
+    methods, sizes = config["timed"], config.get("sizes") or [config["inducing"]]
     rows: list[Sequence[str]] = []
     names = [method["name"] for method in methods.values()]
     headings = ["M", *names, *(f"{name} / {names[0]}" for name in names[1:])]

@@ -226,6 +226,9 @@ def _time(config: dict[str, Any], results: Results) -> dict[str, Any] | None:
     if not measured:
         return None
     common, large = time_plans(config)
+    # The sum of all parts against each size; in plain torch signatures are counted, with the core they are stored.
+    curves = {method: (name, value_of_parts(sum, _ALL)) for method, name in METHODS.items()}
+    curves["siggpde-torch"] = METHODS["siggpde-torch"] + _WITH, value_of_parts(sum, (*_ALL, "signatures"))
     return {
         "common": common.spoken(),
         "large": large.spoken(),
@@ -233,15 +236,8 @@ def _time(config: dict[str, Any], results: Results) -> dict[str, Any] | None:
         "long": measurements.LONG_CALL,
         "load": load_sentence(measured),
         "table": growth_table(results, _TIME_ROWS, common, tables.duration, sum, others={"siggpde": large}),
-        "figure": _draw_time(common, results),
+        "figure": draw_growth(results, "complexity", [(common, "CPU seconds of an iteration", curves)]),
     }
-
-
-def _draw_time(plan: Plan, results: Results) -> str:
-    """The sum of all parts against each size; in plain torch signatures are counted, with the core they are stored."""
-    curves = {method: (name, value_of_parts(sum, _ALL)) for method, name in METHODS.items()}
-    curves["siggpde-torch"] = METHODS["siggpde-torch"] + _WITH, value_of_parts(sum, (*_ALL, "signatures"))
-    return draw_growth(results, "complexity", [(plan, "CPU seconds of an iteration", curves)])
 
 
 _ALL_STORED = [
@@ -291,19 +287,15 @@ def _space(config: dict[str, Any], results: Results) -> dict[str, Any] | None:
     table = partial(growth_table, results, spoken="{:.1f}".format, combine=largest, noise=_NOISE)
     listed = [table(_ALL_STORED, stored), table(_AS_HERE, here, others={"siggpde": large}), table(_KEPT, kept)]
     spoken = {name: plan.spoken() for name, plan in plans.items()}
-    return {**spoken, "noise": _NOISE, "tables": listed, "figure": _draw_space(stored, here, results)}
+    above, below = ({method: (METHODS[method], _peak) for method in methods} for methods in (_STORING, _OURS))
+    rows = [(stored, "peak MiB, everything stored", above), (here, "peak MiB, as it is here", below)]
+    figure = draw_growth(results, "complexity-space", rows, _NOISE)
+    return {**spoken, "noise": _NOISE, "tables": listed, "figure": figure}
 
 
 def _peak(record: dict[str, float]) -> float:
     """The largest part; where all are noise, the bound of it."""
     return max(_NOISE, *record.values())
-
-
-def _draw_space(stored: Plan, here: Plan, results: Results) -> str:
-    """The largest part against each size: everything stored above, as it is here below."""
-    above, below = ({method: (METHODS[method], _peak) for method in methods} for methods in (_STORING, _OURS))
-    rows = [(stored, "peak MiB, everything stored", above), (here, "peak MiB, as it is here", below)]
-    return draw_growth(results, "complexity-space", rows, _NOISE)
 
 
 _QUOTED = {key: f"{name}, its authors' TensorFlow" for key, name in ({"siggpde": "SigGPDE"} | _BASELINES).items()}

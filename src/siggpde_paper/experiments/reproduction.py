@@ -6,7 +6,6 @@ import logging
 from collections.abc import Collection
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from siggpde.plots import require_matplotlib
 from siggpde.utils.files import write_bytes
@@ -93,7 +92,11 @@ def reproduce(
     if unknown := sorted(results.only - results.asked):
         known = sorted(part for part in results.asked if " " not in part)  # without the many sizes of complexity
         raise ValueError(f"{name} has no part {', '.join(unknown)}; it has {', '.join(known)}")
-    text = _head(name, settings, results, quick, wanted, variant) + getattr(module, describe)(settings, results)
+    call = f"siggpde reproduce {name}{f' --settings {variant}' if variant else ''} --runs {wanted}"
+    call += f" --budget {settings['budget']:g}" if settings.get("budget") is not None else ""
+    call = f"`{call} --quick`, quick settings: not comparable with the paper" if quick else f"`{call}`"
+    head = f"# {settings['title']}\n\n{call}. {machine_line(results.installation, results.commits)}\n\n"
+    text = head + getattr(module, describe)(settings, results)
     results.folder.mkdir(parents=True, exist_ok=True)
     write_bytes(results.folder / "report.md", text.encode())
     log.info("%s written", results.folder / "report.md")
@@ -117,13 +120,3 @@ def folder_of(name: str, folder: str | Path = "results", quick: bool = False, va
     'results/whales-quick'
     """
     return Path(folder) / "-".join([name, *([variant] if variant else []), *(["quick"] if quick else [])])
-
-
-def _head(name: str, settings: dict[str, Any], results: Results, quick: bool, runs: int, variant: str | None) -> str:
-    quickly = ", quick settings: not comparable with the paper" if quick else ""
-    limit = f" --budget {settings['budget']:g}" if settings.get("budget") is not None else ""
-    chosen = f" --settings {variant}" if variant else ""
-    return (
-        f"# {settings['title']}\n\n`siggpde reproduce {name}{chosen} --runs {runs}{limit}{' --quick' if quick else ''}`"
-        f"{quickly}. {machine_line(results.installation, results.commits)}\n\n"
-    )

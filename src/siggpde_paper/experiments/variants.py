@@ -13,12 +13,12 @@ from torch import Tensor
 from siggpde.gp.features import OrthogonalSignatureFeatures, Projection
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.numerics import inputs
-from siggpde.numerics.autograd import once_differentiable
 from siggpde.numerics.goursat import scheme_of, split_path
 from siggpde.numerics.gradients import edges
 from siggpde.numerics.signature_kernel import Lengths, signature_kernel_diag
 from siggpde.numerics.words import Word
 from siggpde.series import SeriesBatch
+from siggpde_paper.gpsig.series_levels import by_hand
 
 
 def scale_gradient(x: Tensor, theta: Tensor, refine: int) -> Tensor:
@@ -33,23 +33,6 @@ def scale_gradient(x: Tensor, theta: Tensor, refine: int) -> Tensor:
     forward, backward = edges(rho, scheme).corner, edges(rho.flip(1, 2), scheme).corner
     weight = forward * backward.flip(1, 2)
     return 2 * (dx * (weight @ dx)).sum(dim=1)
-
-
-class _CornerGradient(torch.autograd.Function):
-    """k(theta X, theta X) (n,), whose gradient in log theta is that of `scale_gradient`."""
-
-    @staticmethod
-    def forward(ctx: Any, log_theta: Tensor, x: Tensor, value: Tensor, refine: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx.save_for_backward(log_theta, scale_gradient(x, log_theta.exp(), refine))
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return once_differentiable(_pull_back, *ctx.saved_tensors, grad), None, None, None
-
-
-def _pull_back(_log_theta: Tensor, slope: Tensor, grad: Tensor) -> Tensor:
-    return grad @ slope
 
 
 class FiniteDifferenceKernel(SignatureKernel):
@@ -75,8 +58,8 @@ class FiniteDifferenceKernel(SignatureKernel):
                 value = signature_kernel_diag(scaled, tol=self.tol)
         if not (torch.is_grad_enabled() and self.log_theta.requires_grad):
             return value
-        result: Any = _CornerGradient.apply(self.log_theta, paths.values, value, self.refine)
-        return result
+        slope = scale_gradient(paths.values, self.theta.detach(), self.refine)
+        return by_hand(lambda _: (value, slope), lambda grad, slope, _: (grad @ slope,), self.log_theta)
 
 
 class TorchKernel(SignatureKernel):

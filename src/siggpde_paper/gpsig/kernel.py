@@ -35,11 +35,6 @@ _MAX_WORDS = 2000
 _CELLS = 2**17  # numbers of a tile: larger ones do not fit the cache, smaller ones are mostly overhead
 
 
-def over_rows(compute: Compute, x: Tensor, rows: int) -> Tensor:
-    """compute(x) (k, n) of x (n, ...), for `rows` rows of x at a time."""
-    return over_pairs(lambda some, _: compute(some)[:, :, None], x, x.new_empty(1), (rows, 1))[:, :, 0]
-
-
 def over_pairs(compute: Compute, x: Tensor, y: Tensor | None, tile: tuple[int, int]) -> Tensor:
     """compute(x, y) (k, n, m) by tiles of rows; without y of x with itself, where `compute` must be symmetric."""
     return _Tiles.apply(compute, tile, x, x if y is None else y, y is None)  # pyright: ignore[reportReturnType]
@@ -102,16 +97,16 @@ def _pull_back(
     return of_x, None if same else of_y
 
 
-def _spans(first: int, end: int, step: int) -> Iterator[slice]:
-    return (slice(start, min(start + step, end)) for start in range(first, end, max(1, step)))
-
-
 def _tiles(rows: int, columns: int, tile: tuple[int, int], same: bool) -> Iterator[tuple[slice, slice]]:
     """Tiles of all pairs; of x with itself, the squares on the diagonal and the tiles to their right."""
-    for span in _spans(0, rows, tile[0]):
+
+    def spans(first: int, end: int, step: int) -> Iterator[slice]:
+        return (slice(start, min(start + step, end)) for start in range(first, end, max(1, step)))
+
+    for span in spans(0, rows, tile[0]):
         if same:
             yield span, span
-        for other in _spans(span.stop if same else 0, columns, tile[1]):
+        for other in spans(span.stop if same else 0, columns, tile[1]):
             yield span, other
 
 
@@ -192,17 +187,9 @@ class TruncatedKernel(PathKernel):
         """v_0 .. v_level."""
         return self.log_weights.exp()
 
-    def forward(
-        self,
-        x: inputs.Series,
-        y: inputs.Series | None = None,
-        diag: bool = False,
-        *,
-        lengths: Lengths = None,
-        y_lengths: Lengths = None,
-    ) -> Tensor:
-        """Covariances (n, m) of x (n, length, channels) with y (m, length', channels); (n,) with `diag=True`."""
-        return self.combine(self.levels(x, y, diag, lengths=lengths, y_lengths=y_lengths))
+    def forward(self, *series: Any, **more: Any) -> Tensor:
+        """Covariances (n, m), with `diag=True` (n,), of the arguments of `levels`."""
+        return self.combine(self.levels(*series, **more))
 
     def levels(
         self,
@@ -240,7 +227,13 @@ class TruncatedKernel(PathKernel):
             scaled = self.scaled_signatures(xs)
             return self._level_products(scaled, scaled, True)
         rows, _ = tile_shape((xs.shape[1] - 1) ** 2, len(xs), 1, self._cells_of_tile(xs, xs))
-        return over_rows(self._paired_levels, xs * self.theta, rows)
+
+        def levels(x: Tensor, _: Tensor) -> Tensor:
+            if self._in_core(x, x):
+                return compiled_paired_levels(self.static, x, self.level)[:, :, None]
+            return sequence_levels(paired_increment_kernel(self.static, x, x), self.level, self.order)[:, :, None]
+
+        return over_pairs(levels, xs * self.theta, xs.new_empty(1), (rows, 1))[:, :, 0]
 
     def scaled_signatures(self, xs: Tensor) -> Tensor:
         """S(theta X) (n, words), where the kernel is explicit; the signature itself needs no gradient in theta."""
@@ -270,20 +263,15 @@ class TruncatedKernel(PathKernel):
         other = left if right is None else right
         if self.static == "linear" and self._in_core(left, other):
             return linear_pair_levels(left.diff(dim=1), None if right is None else right.diff(dim=1), self.level)
+
+        def levels(x: Tensor, y: Tensor) -> Tensor:
+            if self._in_core(x, y):
+                return rbf_pair_levels(x, y, self.level)
+            return sequence_levels(increment_kernel(self.static, x, y), self.level, self.order)
+
         cells = (left.shape[1] - 1) * (other.shape[1] - 1)
-        return over_pairs(
-            self._pair_levels, left, right, tile_shape(cells, len(left), len(other), self._cells_of_tile(left, other))
-        )
-
-    def _pair_levels(self, x: Tensor, y: Tensor) -> Tensor:
-        if self._in_core(x, y):
-            return rbf_pair_levels(x, y, self.level)
-        return sequence_levels(increment_kernel(self.static, x, y), self.level, self.order)
-
-    def _paired_levels(self, x: Tensor) -> Tensor:
-        if self._in_core(x, x):
-            return compiled_paired_levels(self.static, x, self.level)
-        return sequence_levels(paired_increment_kernel(self.static, x, x), self.level, self.order)
+        tile = tile_shape(cells, len(left), len(other), self._cells_of_tile(left, other))
+        return over_pairs(levels, left, right, tile)
 
     def _level_products(self, left: Tensor, right: Tensor, paired: bool) -> Tensor:
         sizes = [self.channels**m for m in range(self.level + 1)]
