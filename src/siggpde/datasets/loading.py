@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,7 +144,10 @@ def find_dataset(name: str) -> Path:
         exact = folder / f"{name}.npz"
         if exact.is_file():
             return exact
-        near = _other_capitals(folder, exact.name)
+        near: list[Path] = []
+        with suppress(OSError):  # no such folder, or not ours to read
+            near = sorted(path for path in folder.iterdir() if path.name.lower() == exact.name.lower())
+        near = [path for path in near if path.is_file()]
         if len(near) > 1:
             files = ", ".join(path.name for path in near)
             raise ValueError(f"{name!r} may be any of {files} in {folder}; give the name in its capitals")
@@ -157,14 +161,6 @@ def _searched_files(name: str) -> str:
     files = "".join(f"\n  {folder / name}.npz" for folder in data_folders())
     hint = "" if os.environ.get("SIGGPDE_DATA") else "\nSIGGPDE_DATA is not set; point it at your folder of .npz files."
     return f"looked for{files}{hint}"
-
-
-def _other_capitals(folder: Path, file: str) -> list[Path]:
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.name.lower() == file.lower())
-    except OSError:  # no such folder, or not ours to read
-        return []
-    return [path for path in paths if path.is_file()]
 
 
 def load_pendigits() -> Dataset:

@@ -348,7 +348,11 @@ class Search:
         turned = self._coarse()
         if not turned:
             return max(self.pool, key=lambda trial: trial.margin)
-        shrunk = self._judged(self._shrunk(_promising(turned)))
+        # The smallest changes, and as many with the largest margin for their size, which shrink most.
+        small = sorted(turned, key=lambda trial: trial.size)[: _PROMISING // 2]
+        strong = sorted(turned, key=lambda trial: -trial.margin / max(trial.size, 1e-300))
+        strong = [trial for trial in strong if trial not in small][: _PROMISING - len(small)]
+        shrunk = self._judged(self._shrunk([*small, *strong]))
         if not any(trial.p > self.plausible for trial in shrunk):
             whole = [trial for trial in turned if trial.change.end - trial.change.start == self.canvas.length]
             shrunk += self._more_plausible([*shrunk, *whole[:_BEST]])
@@ -489,10 +493,3 @@ class Search:
 
 def _scaled(trial: Trial, scale: float) -> Change:
     return replace(trial.change, scale=float(scale))
-
-
-def _promising(turned: Sequence[Trial]) -> list[Trial]:
-    """Returns the smallest changes, and as many with the largest margin for their size, which shrink most."""
-    small = sorted(turned, key=lambda trial: trial.size)[: _PROMISING // 2]
-    strong = sorted(turned, key=lambda trial: -trial.margin / max(trial.size, 1e-300))
-    return small + [trial for trial in strong if trial not in small][: _PROMISING - len(small)]

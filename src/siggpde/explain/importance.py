@@ -137,9 +137,6 @@ def _importances(names: Sequence[Named], sizes: Sequence[float], whole: float | 
     ]
 
 
-# The series of a class against all others: weights of series whose sum is 0.
-
-
 class Contrasts(NamedTuple):
     """Weights (sides, n), float64, of series that sum to 0: 1 / n_c for the class c, -1 / (n - n_c) for all others, for
     the `sides` that have series on both; of numbers one, the larger half less the smaller; of one class only the
@@ -184,9 +181,6 @@ def spread_over(targets: Tensor, classes: int | None, most: int) -> Tensor:
         taken.append(rows[torch.arange(count, device=rows.device) * len(rows) // max(1, count)])
         left -= count
     return torch.cat(taken).sort().values
-
-
-# Channels and time regions: series of which pieces are cut out.
 
 
 def cut_series(terms: Terms, batch: SeriesBatch, regions: int | None) -> tuple[SeriesBatch, Tensor]:
@@ -261,9 +255,6 @@ def region_names(batch: SeriesBatch, count: int, time_format: TimeFormat | None 
     return [f"points {start} to {end}" if end > start or raw > length else f"point {start}" for start, end in ends]
 
 
-# Words, window scales and views.
-
-
 class TermEffects(NamedTuple):
     """The effects of groups of words, of scales and of views on each side of the contrasts."""
 
@@ -274,11 +265,7 @@ class TermEffects(NamedTuple):
 
 @torch.no_grad()
 def term_effects(
-    terms: Terms,
-    batch: SeriesBatch,
-    contrasts: Contrasts,
-    vocabulary: Vocabulary,
-    groups: Sequence[Sequence[Sequence[int]]],
+    terms: Terms, batch: SeriesBatch, contrasts: Contrasts, vocabulary: Vocabulary, groups: list[list[list[int]]]
 ) -> TermEffects:
     """Returns what groups of words, for each side of the contrasts, scales and views contribute to the sides."""
     device, views = contrasts.weights.device, list(dict.fromkeys(vocabulary.views.values()))
@@ -325,9 +312,7 @@ def term_effects(
 
 def effects_of(names: Iterable[Named], posterior: Gaussian) -> list[Effect]:
     """Returns an effect for each of q names."""
-    numbers = zip(
-        posterior.mean.tolist(), posterior.std.tolist(), posterior.probability_of_sign().tolist(), strict=True
-    )
+    numbers = zip(*(part.tolist() for part in (*posterior, posterior.probability_of_sign())), strict=True)
     return [Effect(name, letters, *one, others) for (name, letters, others), one in zip(names, numbers, strict=True)]
 
 
@@ -395,9 +380,6 @@ def _word_importances(table: Tensor, words: Vocabulary) -> list[Importance]:
     sizes = [float(table[:, :, group].sum(2).std(1, correction=0).sum()) for group in groups]
     importances = _importances([_named(group, words) for group in groups], sizes)
     return sorted(importances, key=lambda word: -word.importance)
-
-
-# Single features.
 
 
 @torch.no_grad()
@@ -468,9 +450,6 @@ class Spread:
     def std(self) -> Tensor:
         """Returns it without Bessel's correction, (p,)."""
         return (self.squares / self.count).sqrt()
-
-
-# How the paper reads its model.
 
 
 @torch.no_grad()

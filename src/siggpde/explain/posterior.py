@@ -3,15 +3,17 @@ them (`PartSums`); docs/design.md, Explanations, has the formulas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
-from siggpde.explain.terms import Features, Group, Moments, Terms
+from siggpde.explain.terms import Features, Groups, Moments, Terms
 from siggpde.series import SeriesBatch
 from siggpde.views.base import Part
+
+Prepared: TypeAlias = Callable[[Tensor], SeriesBatch]  # from the numbers of series
 
 _AT_ONCE = 16  # sums of which inner products are taken at a time
 
@@ -70,11 +72,7 @@ class LatentSums:
         self.among: dict[str, Tensor] = {}  # (q, k, k) by the name of the kernel, centred and scaled
 
     def add(
-        self,
-        seen: SeriesBatch,
-        weights: Tensor,
-        around: Tensor | None = None,
-        groups: Mapping[int, Sequence[Group]] | None = None,
+        self, seen: SeriesBatch, weights: Tensor, around: Tensor | None = None, groups: Groups | None = None
     ) -> Tensor:
         """Adds n prepared series with weights (q, n), each of the series `around` (q, k); returns the mean latents."""
 
@@ -108,7 +106,7 @@ class LatentSums:
         self.among[name] = self.among[name] + gram if name in self.among else gram
 
     def moments(
-        self, chosen: Sequence[Sequence[int]], over: Sequence[Functionals], prepared: Callable[[Tensor], SeriesBatch]
+        self, chosen: Sequence[Sequence[int]], over: Sequence[Functionals], prepared: Prepared
     ) -> list[Moments]:
         """Returns the moments, for every member, of sums of the sums in `chosen`, which are `over` these series."""
         terms, like = self.terms, over[0].coefficients
@@ -154,11 +152,7 @@ class LatentSums:
 
 
 def _add_forms(
-    terms: Terms,
-    members: Sequence[int],
-    over: Sequence[Functionals],
-    prepared: Callable[[Tensor], SeriesBatch],
-    prior: Tensor,
+    terms: Terms, members: Sequence[int], over: Sequence[Functionals], prepared: Prepared, prior: Tensor
 ) -> None:
     """Adds v^T k v to `prior` (K, q), for covariances that features do not give, `terms.together` series at a time."""
     start, row = 0, 0

@@ -108,71 +108,12 @@ def segment_contributions(
         order = contrast_of(over_members(terms, known[length]), pair).argsort(stable=True)
         ends = Ends(latents[:, row], references, known[length], order)
         sampled = sample_credits(terms, one, ends, settings, plans)
-        one_way = _contributions(terms, channels, labels, pair, sampled, ends, raw_length, settings)
+        one_way = sampled.contributions(channels, labels, pair, raw_length)
         if pair is not None and truths is not None and int(truths[row]) not in pair.tolist():
             pair = torch.stack([pair[0], truths[row].to(pair)])
-            true = _contributions(terms, channels, labels, pair, sampled, ends, raw_length, settings)
-            one_way = replace(one_way, against_truth=true)
+            one_way = replace(one_way, against_truth=sampled.contributions(channels, labels, pair, raw_length))
         contributions.append(one_way)
     return contributions
-
-
-def _contributions(
-    terms: Terms,
-    channels: tuple[str, ...],
-    labels: list[Any] | None,
-    pair: Tensor | None,
-    sampled: Sampled,
-    ends: Ends,
-    raw_length: int,
-    settings: PermutationSettings,
-) -> SegmentContributions:
-    all_credits, begun, begins = (over_members(terms, part) for part in (sampled.credits, sampled.begun, ends.begins))
-    (count, segments), cuts = all_credits.shape[:2], sampled.cuts
-    error = all_credits.std(0) / count**0.5
-    share = error.square()
-    total = share.sum((0, 1))
-    share = torch.where(total > 0, share / total, 1 / (segments * len(channels)))
-    values = all_credits.mean(0) + (begun.mean(0) - begins.mean(0)) * share
-    contrast, credits = contrast_of(values, pair), contrast_of(all_credits, pair)
-    runs = main_runs(contrast, _STRETCHES)
-    spread = posterior_spread(terms, sampled, pair, runs) if settings.uncertainty else None
-    stds = [None] * len(runs) if spread is None else spread.runs.tolist()
-    times = cuts.one.times
-    starts, stops = limits_of(cuts.of_point, None if times is None else times[0], raw_length)
-    main = []
-    for (channel, first, last), std in zip(runs, stds, strict=True):
-        run = slice(first, last + 1)
-        inside = (cuts.of_point >= first) & (cuts.of_point <= last)
-        there, ordinary = (part[inside, channel] for part in (cuts.one.values[0], ends.references.mean(0)))
-        main.append(
-            Stretch(
-                channels[channel],
-                float(starts[first]),
-                float(stops[last]),
-                movement(there, ordinary, float(terms.spread[channel])),
-                float(contrast[run, channel].sum()),
-                float(credits[:, run, channel].sum(1).std() / count**0.5),
-                std,
-            )
-        )
-    return SegmentContributions(
-        channels=channels,
-        classes=labels,
-        starts=starts.cpu().numpy(),
-        ends=stops.cpu().numpy(),
-        values=values.cpu().numpy(),
-        sampling_error=error.cpu().numpy(),
-        std=None if spread is None else spread.values.cpu().numpy(),
-        contrast=contrast.cpu().numpy(),
-        contrast_error=(credits.std(0) / count**0.5).cpu().numpy(),
-        contrast_std=None if spread is None else spread.contrast.cpu().numpy(),
-        latents=over_members(terms, ends.latent).cpu().numpy(),
-        baseline=begins.mean(0).cpu().numpy(),
-        permutations=2 * count,
-        timed=times is not None,
-        main=main,
-    )
 
 
 def contrast_of(values: Tensor, pair: Tensor | None) -> Tensor:
@@ -226,14 +167,62 @@ class Ends(NamedTuple):
 
 class Sampled(NamedTuple):
     """The permutations through a series: credits for every member (K, pairs, S, C, outputs), the logits that they begin
-    with (K, pairs, outputs), the cut series, and sums over these for the pieces of the first `channels` channels."""
+    with (K, pairs, outputs), the cut series, and sums over these for the pieces of the first `channels` channels, 0
+    without uncertainty."""
 
+    terms: Terms
+    ends: Ends
     credits: Tensor
     begun: Tensor
     cuts: CutSeries
     sums: LatentSums
     channels: int
     plans: Plans
+
+    def contributions(
+        self, channels: tuple[str, ...], labels: list[Any] | None, pair: Tensor | None, raw_length: int
+    ) -> SegmentContributions:
+        """Returns what the segments contribute, with the contrast of a pair of classes or of the number."""
+        terms, ends, cuts = self.terms, self.ends, self.cuts
+        all_credits, begun, begins = (over_members(terms, part) for part in (self.credits, self.begun, ends.begins))
+        count, segments = all_credits.shape[:2]
+        error = all_credits.std(0) / count**0.5
+        share = error.square()
+        total = share.sum((0, 1))
+        share = torch.where(total > 0, share / total, 1 / (segments * len(channels)))
+        values = all_credits.mean(0) + (begun.mean(0) - begins.mean(0)) * share
+        contrast, credits = contrast_of(values, pair), contrast_of(all_credits, pair)
+        runs = main_runs(contrast, _STRETCHES)
+        spread = posterior_spread(terms, self, pair, runs) if self.channels else None
+        stds = [None] * len(runs) if spread is None else spread.runs.tolist()
+        times = cuts.one.times
+        starts, stops = limits_of(cuts.of_point, None if times is None else times[0], raw_length)
+        main = []
+        for (channel, first, last), std in zip(runs, stds, strict=True):
+            run = slice(first, last + 1)
+            inside = (cuts.of_point >= first) & (cuts.of_point <= last)
+            there, ordinary = (part[inside, channel] for part in (cuts.one.values[0], ends.references.mean(0)))
+            does = movement(there, ordinary, float(terms.spread[channel]))
+            value, doubt = contrast[run, channel].sum(), credits[:, run, channel].sum(1).std() / count**0.5
+            span = float(starts[first]), float(stops[last])
+            main.append(Stretch(channels[channel], *span, does, float(value), float(doubt), std))
+        return SegmentContributions(
+            channels=channels,
+            classes=labels,
+            starts=starts.cpu().numpy(),
+            ends=stops.cpu().numpy(),
+            values=values.cpu().numpy(),
+            sampling_error=error.cpu().numpy(),
+            std=None if spread is None else spread.values.cpu().numpy(),
+            contrast=contrast.cpu().numpy(),
+            contrast_error=(credits.std(0) / count**0.5).cpu().numpy(),
+            contrast_std=None if spread is None else spread.contrast.cpu().numpy(),
+            latents=over_members(terms, ends.latent).cpu().numpy(),
+            baseline=begins.mean(0).cpu().numpy(),
+            permutations=2 * count,
+            timed=times is not None,
+            main=main,
+        )
 
 
 def member_logits(terms: Terms, batch: SeriesBatch) -> Tensor:
@@ -248,8 +237,16 @@ def sample_credits(terms: Terms, one: SeriesBatch, ends: Ends, settings: Permuta
     segments = int(of_point[-1]) + 1
     count = settings.pairs(segments * channels)
     random = torch.Generator().manual_seed(settings.seed)
-    forwards = torch.stack([_order(segments, channels, random) for _ in range(count)])
-    used = _spread_out(ends.order, count)
+    forwards = torch.stack([
+        torch.cat([
+            segment * channels + torch.randperm(channels, generator=random)  # the pieces, segment by segment
+            for segment in torch.randperm(segments, generator=random).tolist()
+        ])
+        for _ in range(count)
+    ])  # fmt: skip
+    # References (pairs, 2) of the permutations: evenly, one each from both halves of their order.
+    places = (torch.arange(2 * count, device=ends.order.device) * 2 + 1) * len(ends.order) // (4 * count)
+    used = torch.stack([ends.order[places[:count]], ends.order[places[count:]].flip(0)], dim=1)
     orders = torch.stack([forwards, forwards.flip(1)], dim=1).flatten(0, 1).to(one.values.device)  # (orders, pieces)
     ranks = orders.argsort(dim=1)
     cuts = CutSeries(one, ends.references, used.flatten(), ranks, of_point)
@@ -262,7 +259,8 @@ def sample_credits(terms: Terms, one: SeriesBatch, ends: Ends, settings: Permuta
     levels = torch.cat([begun.flatten(1, 2)[:, :, None], inner, whole], dim=2)
     steps = levels.diff(dim=2).gather(2, ranks[None, :, :, None].expand(*levels.shape[:1], -1, -1, levels.shape[3]))
     credits = steps.unflatten(2, (segments, channels)).unflatten(1, (count, 2)).mean(2)
-    return Sampled(credits, begun.mean(2), cuts, sums, together, plans)
+    channels = together if settings.uncertainty else 0
+    return Sampled(terms, ends, credits, begun.mean(2), cuts, sums, channels, plans)
 
 
 def segments_of(length: int, segments: int, device: torch.device) -> Tensor:
@@ -291,23 +289,6 @@ def add_up(terms: Terms, cuts: CutSeries, pieces: list[int], plans: Plans) -> tu
         groups = {index: [plan.of_states(seen, states) for plan in of_block] for index, of_block in plans.items()}
         means.append(sums.add(seen, weights[:, some], around, groups))
     return sums, torch.cat(means, dim=1)
-
-
-def _spread_out(order: Tensor, pairs: int) -> Tensor:
-    """Returns the references (pairs, 2) of permutations: evenly, one each from both halves of the `order`."""
-    places = (torch.arange(2 * pairs, device=order.device) * 2 + 1) * len(order) // (4 * pairs)
-    chosen = order[places]
-    return torch.stack([chosen[:pairs], chosen[pairs:].flip(0)], dim=1)
-
-
-def _order(segments: int, channels: int, random: torch.Generator) -> Tensor:
-    """Returns the pieces s * channels + c in the order of a permutation, (pieces,)."""
-    return torch.cat(
-        [
-            segment * channels + torch.randperm(channels, generator=random)
-            for segment in torch.randperm(segments, generator=random).tolist()
-        ]
-    )
 
 
 class PosteriorSpread(NamedTuple):

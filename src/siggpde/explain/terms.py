@@ -82,6 +82,9 @@ class Group(NamedTuple):
 
 
 Watch: TypeAlias = Callable[[Features], None]
+Groups: TypeAlias = Mapping[int, Sequence[Group]]  # of some blocks, by their number
+Means: TypeAlias = tuple[Tensor, list[Tensor]]
+Covariances: TypeAlias = list[list[tuple[int, Tensor]]]  # by slice, with the number of the member
 
 
 class Moments(NamedTuple):
@@ -175,9 +178,7 @@ class Terms:
             total += self.weights[k] * self.posteriors[k].parts[number].weights.double()
         return total
 
-    def means(
-        self, seen: SeriesBatch, watch: Watch | None = None, groups: Mapping[int, Sequence[Group]] | None = None
-    ) -> tuple[Tensor, list[Tensor]]:
+    def means(self, seen: SeriesBatch, watch: Watch | None = None, groups: Groups | None = None) -> Means:
         """Returns the mean latents (K, n, outputs) of prepared series, float64, and kernels (n, m), if any."""
         means = [posterior.constant.double().expand(len(seen), -1).clone() for posterior in self.posteriors]
         for number, (_, values) in enumerate(self.parts(seen)):
@@ -239,9 +240,7 @@ class Terms:
         joint = (outputs * eye - 1) / (outputs - 1)
         return variances[..., 0] * ((directions @ joint) * directions).sum(-1).clamp_min(0.0)
 
-    def covariances(
-        self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
-    ) -> list[list[tuple[int, Tensor]]]:
+    def covariances(self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]) -> Covariances:
         """Returns, for each slice, the covariances (n, n) that features do not give, with their members."""
         return [[] for _ in slices]
 
@@ -312,16 +311,11 @@ class WordTerms(Terms):
     def parts(self, seen: SeriesBatch) -> Iterator[Part]:
         yield Part("words", word_features(self.gp, seen)[:, self.kept])
 
-    def covariances(
-        self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
-    ) -> list[list[tuple[int, Tensor]]]:
+    def covariances(self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]) -> Covariances:
         """Returns those of longer words."""
-        covariances = []
-        for paths in (seen[some] for some in slices):
-            features = word_features(self.gp, paths)
-            kernel = self.gp.kernel(paths.values, lengths=paths.lengths).detach().double()
-            covariances.append([(0, kernel - features @ features.T)])
-        return covariances
+        among = [(paths, word_features(self.gp, paths)) for paths in (seen[some] for some in slices)]
+        kernels = [self.gp.kernel(paths.values, lengths=paths.lengths).detach().double() for paths, _ in among]
+        return [[(0, kernel - words @ words.T)] for kernel, (_, words) in zip(kernels, among, strict=True)]
 
     def moments(self, member: int, prior: Tensor, statistics: Tensor) -> Moments:
         """Returns those of q(u) = N(m, Sigma): with the features phi the variance k - |phi|² + phi^T Sigma phi."""
@@ -350,7 +344,11 @@ class LandmarkTerms(Terms):
         super().__init__(committee)
         assert committee.landmarks is not None
         self.landmarks, self.members, self.blocks = committee.landmarks, committee.members, list(committee.blocks)
-        mean = _mean_series(committee.landmarks)
+        values, counts = committee.landmarks.values, committee.landmarks.lengths
+        if counts is not None:  # stretched to the longest
+            pairs = zip(values, counts.tolist(), strict=True)
+            values = torch.stack([stretched(series[:count], values.shape[1]) for series, count in pairs])
+        mean = values.mean(0)
         self.ordinary = mean * committee.standard.spread.to(mean) + committee.standard.mean.to(mean)
         self.statistic_widths = [len(member.alpha) for member in self.members]
         blocks = [block for block in self.blocks if isinstance(block, FeatureBlock)]
@@ -377,9 +375,7 @@ class LandmarkTerms(Terms):
         self.known_centres: dict[int, Tensor] = {}
         self.known_weights: dict[int, Tensor] = {}
 
-    def means(
-        self, seen: SeriesBatch, watch: Watch | None = None, groups: Mapping[int, Sequence[Group]] | None = None
-    ) -> tuple[Tensor, list[Tensor]]:
+    def means(self, seen: SeriesBatch, watch: Watch | None = None, groups: Groups | None = None) -> Means:
         rows: dict[str, Rows] = {}
         first = 0
         for index, block in enumerate(self.blocks):
@@ -468,9 +464,7 @@ class LandmarkTerms(Terms):
         explained = statistics @ regression.root.to(statistics)
         return _closed_form(statistics @ regression.alpha, regression.amplitude, prior, explained)
 
-    def covariances(
-        self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]
-    ) -> list[list[tuple[int, Tensor]]]:
+    def covariances(self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]) -> Covariances:
         """Returns those of kernels without features, uncentred, and of members with a power above 1."""
         centred = {name for k in self.bent if k in members for name in self.shares[k]}
         some = [k for k in members if k in self.bent or not self.kernels.keys().isdisjoint(self.shares[k])]
@@ -555,14 +549,6 @@ def raised(plain: Tensor, power: int) -> Tensor:
     norms = plain.diagonal(dim1=-2, dim2=-1).clamp_min(_SMALLEST).sqrt()
     cosine = plain / (norms[..., :, None] * norms[..., None, :]).clamp_min(_SMALLEST)
     return ((1 + cosine) / 2) ** power
-
-
-def _mean_series(landmarks: SeriesBatch) -> Tensor:
-    """Returns the mean (length, channels) over series, to the longest of which the others are stretched."""
-    if landmarks.lengths is None:
-        return landmarks.values.mean(0)
-    counts = zip(landmarks.values, landmarks.lengths.tolist(), strict=True)
-    return torch.stack([stretched(series[:count], landmarks.values.shape[1]) for series, count in counts]).mean(0)
 
 
 def stretched(series: Tensor, length: int) -> Tensor:

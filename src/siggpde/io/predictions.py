@@ -98,13 +98,6 @@ def _table(estimator: Predictor, values: NDArray[np.float64], new: SeriesNovelty
     return pl.DataFrame(columns)
 
 
-def _no_predictions(estimator: Predictor) -> pl.DataFrame:
-    """Returns a table with the columns and types of predictions, without rows."""
-    columns = len(_NUMBERS) if isinstance(estimator, SeriesRegressor) else len(estimator.classes_)
-    new = None if estimator.committee_.novelty is None else SeriesNovelty(np.empty(0), [])
-    return _table(estimator, np.empty((0, columns)), new)
-
-
 def _predicted_or_skipped(estimator: Predictor, data: SeriesData, level: float, ids: list[Any]) -> pl.DataFrame:
     """Returns predictions with a column `error`, the reason for an empty row."""
     rows = range(len(data))
@@ -120,7 +113,10 @@ def _predicted_or_skipped(estimator: Predictor, data: SeriesData, level: float, 
         good = np.array([row for row in rows if row not in errors], dtype=np.int64)
         pieces = list(_pieces(estimator, data, good, level, errors))
         good = np.concatenate([numbers for numbers, _ in pieces]) if pieces else good[:0]
-        table = pl.concat([piece for _, piece in pieces]) if pieces else _no_predictions(estimator)
+        columns = len(_NUMBERS) if isinstance(estimator, SeriesRegressor) else len(estimator.classes_)
+        new = None if estimator.committee_.novelty is None else SeriesNovelty(np.empty(0), [])
+        none = _table(estimator, np.empty((0, columns)), new)  # the columns and their types
+        table = pl.concat([piece for _, piece in pieces]) if pieces else none
     reasons = [named(errors[row], [ids[row]]) if row in errors else None for row in rows]
     all_rows = pl.DataFrame({"row": np.arange(len(data)), "error": pl.Series(reasons, dtype=pl.String)})
     joined = all_rows.join(table.with_columns(row=pl.Series(good)), on="row", how="left", maintain_order="left")

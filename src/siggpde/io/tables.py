@@ -176,7 +176,8 @@ def from_long(frame: pl.DataFrame, channels: list[str], roles: ColumnRoles, name
     assert series is not None
     check_ids(frame[series], source)
     ids = frame[series].unique(maintain_order=True)
-    codes = _codes(frame[series], ids)
+    rows, numbered = pl.DataFrame({"id": frame[series]}), pl.DataFrame({"id": ids}).with_row_index("code")
+    codes = rows.join(numbered, on="id", how="left", maintain_order="left")["code"].to_numpy().astype(np.int64)
     points = [as_numbers(frame[channel], source) for channel in channels]
     values: dict[str, Any] = {
         _KEYS[option]: _values_by_series(frame[column], codes, ids, _VALUE_NAMES[option], source)
@@ -255,14 +256,6 @@ def check_ids(column: pl.Series, source: str, first: int = 0) -> None:
         raise BadCell(source, row, None, wrong)
 
 
-def _codes(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
-    """Returns (n_rows,): the index in `ids` of the series of every row."""
-    rows = pl.DataFrame({"id": column}).with_row_index("row")
-    codes = pl.DataFrame({"id": ids}).with_row_index("code")
-    joined = rows.join(codes, on="id", how="inner").sort("row")
-    return joined["code"].to_numpy().astype(np.int64)
-
-
 def _values_by_series(
     column: pl.Series, codes: NDArray[np.int64], ids: pl.Series, meaning: str, source: str, *, gaps: bool = False
 ) -> NDArray[Any]:
@@ -292,12 +285,7 @@ def _values_by_series(
 
 
 def from_grid(
-    frame: pl.DataFrame,
-    grid: list[list[str]],
-    channel_names: tuple[str, ...],
-    roles: ColumnRoles,
-    name: str,
-    source: str,
+    frame: pl.DataFrame, grid: list[list[str]], channels: tuple[str, ...], roles: ColumnRoles, name: str, source: str
 ) -> SeriesData:
     """Returns the series of a wide table, by the columns of every channel; empty cells at the end make one shorter."""
     x = np.empty((len(frame), len(grid), len(grid[0])))
@@ -313,9 +301,9 @@ def from_grid(
     return SeriesData(
         X=cut(x, np.maximum(lengths, 1)),  # a row without values is a series of one point, which is missing
         ids=None if roles.id is None else as_labels(frame[roles.id], source),
-        channel_names=channel_names,
+        channel_names=channels,
         name=name,
-        columns=() if channel_names else tuple(grid[0]),
+        columns=() if channels else tuple(grid[0]),
         facts={fact: as_facts(frame[fact]) for fact in roles.facts} if roles.facts else None,
         **values,
     )
