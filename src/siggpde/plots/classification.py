@@ -122,7 +122,13 @@ def plot_calibration(
     points: dict[str, Any] = {"fmt": "o", "markersize": 4, "linewidth": 1, "elinewidth": 1, "capsize": 2, "zorder": 3}
     ax.errorbar(groups.probability, groups.right, ends, color=style.BLUE, clip_on=False, label=label, **points)
     if stretched:
-        _stretch(ax, start)
+        first = float(_on_axis(np.array(start)))
+        ticks = [start, *(tick for tick in _SURE_TICKS if float(_on_axis(np.array(tick))) - first > _NEXT_TICK)]
+        ax.set_xscale("function", functions=(_on_axis, _from_axis))
+        ax.set_yscale("function", functions=(_on_axis, _from_axis))
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_minor_locator(style.require_matplotlib("ticker").NullLocator())
+            axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
     else:
         ax.locator_params(nbins=6)
     margin = float(_from_axis(np.array(-0.015 * _on_axis(np.array(start))))) - 1 if stretched else 0.015 * (1 - start)
@@ -163,17 +169,6 @@ def _on_axis(p: np.ndarray) -> np.ndarray:
 
 def _from_axis(a: np.ndarray) -> np.ndarray:
     return 1 + _WIDTH * np.sinh(np.asarray(a))
-
-
-def _stretch(ax: Axes, start: float) -> None:
-    """Both axes as a(p), from `start`."""
-    first = float(_on_axis(np.array(start)))
-    ticks = [start, *(tick for tick in _SURE_TICKS if float(_on_axis(np.array(tick))) - first > _NEXT_TICK)]
-    ax.set_xscale("function", functions=(_on_axis, _from_axis))
-    ax.set_yscale("function", functions=(_on_axis, _from_axis))
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_minor_locator(style.require_matplotlib("ticker").NullLocator())
-        axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
 def _histogram(ax: Axes, top: np.ndarray, start: float, stretched: bool) -> None:

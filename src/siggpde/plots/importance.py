@@ -43,19 +43,26 @@ def named_bars(ax: Axes, names: list[str], values: list[float], colours: list[st
 
 def fitted(names: list[str], largest: float, width: float, tall: float) -> tuple[list[str], float]:
     """Names in lines, cut if need be, and the size of their letters, to fit a share of `width` points and `tall`."""
-    sizes = [*np.arange(largest, _SMALLEST, -0.5).tolist(), _SMALLEST]
-    for size in sizes:
-        most = _characters(width, size)
+
+    def broken(names: list[str], most: int, size: float) -> tuple[list[str], bool]:
+        """The names in lines, and whether these have room; lines of one name are nearer than those of two."""
+        lines = [lines_of(name, most) for name in names]
+        fits = all(len(one) * _LINE * size <= (1.0 if len(one) == 1 else 0.93) * tall for one in lines)
+        return ["\n".join(one) for one in lines], fits
+
+    most = _FEWEST
+    for size in (*np.arange(largest, _SMALLEST, -0.5).tolist(), _SMALLEST):
+        most = max(_FEWEST, int(_SHARE * width / (0.52 * size)))  # letters are about half as wide as high
         for characters in (min(most, _LONGEST), most):
-            broken = [lines_of(name, characters) for name in names]
-            if all(_fits(lines, size, tall) for lines in broken):
-                return ["\n".join(lines) for lines in broken], size
-    most = max(_FEWEST, *map(len, names))
+            texts, fits = broken(names, characters, size)
+            if fits:
+                return texts, size
+    cut = max(_FEWEST, *map(len, names))
     while True:
-        broken = [lines_of(name, _characters(width, _SMALLEST)) for name in style.shortened(names, most)]
-        if most <= _FEWEST or all(_fits(lines, _SMALLEST, tall) for lines in broken):
-            return ["\n".join(lines) for lines in broken], _SMALLEST
-        most -= 1
+        texts, fits = broken(style.shortened(names, cut), most, _SMALLEST)
+        if fits or cut <= _FEWEST:
+            return texts, _SMALLEST
+        cut -= 1
 
 
 def lines_of(name: str, most: int) -> list[str]:
@@ -66,28 +73,17 @@ def lines_of(name: str, most: int) -> list[str]:
     """
     pieces = re.findall(r"[^ –]*–|[^ –]+ *| +", name)
     pieces = [piece[start : start + most] for piece in pieces for start in range(0, len(piece), most)] or [name]
-    least = len(_filled(pieces, most))
-    longest = max(len(piece.rstrip()) for piece in pieces)
-    return next(lines for width in range(longest, most + 1) if len(lines := _filled(pieces, width)) <= least)
 
+    def filled(width: int) -> list[str]:
+        lines = [""]
+        for piece in pieces:
+            if lines[-1] and len((lines[-1] + piece).rstrip()) > width:
+                lines.append("")
+            lines[-1] += piece
+        return [line.rstrip() for line in lines]
 
-def _filled(pieces: list[str], width: int) -> list[str]:
-    lines = [""]
-    for piece in pieces:
-        if lines[-1] and len((lines[-1] + piece).rstrip()) > width:
-            lines.append("")
-        lines[-1] += piece
-    return [line.rstrip() for line in lines]
-
-
-def _characters(width: float, size: float) -> int:
-    """How many characters of a line fit; letters are about half as wide as high."""
-    return max(_FEWEST, int(_SHARE * width / (0.52 * size)))
-
-
-def _fits(lines: list[str], size: float, tall: float) -> bool:
-    room = 1.0 if len(lines) == 1 else 0.93  # lines of one name are nearer than those of two
-    return len(lines) * _LINE * size <= room * tall
+    least, longest = len(filled(most)), max(len(piece.rstrip()) for piece in pieces)
+    return next(lines for width in range(longest, most + 1) if len(lines := filled(width)) <= least)
 
 
 def plot_importance(importances: Iterable[Importance] | Importances, ax: Axes | None = None) -> Axes:

@@ -204,10 +204,15 @@ def legend_above(
     size, columns = letters(ax) - 0.5, 1
     first, longest = size, max(map(len, texts), default=0)
     names, ends = texts[: len(texts) - whole], texts[len(texts) - whole :]
+
+    def wide(widths: list[float], columns: int) -> float:
+        """How many points entries of these widths are wide, the columns being filled one after another."""
+        return sum(float(part.max()) for part in np.array_split(widths, columns))
+
     for size, most in [(first, longest), *((_SMALLEST - 1, most) for most in range(longest, 4, -1))]:
         texts = [*shortened(names, most), *ends]
         widths = [text_width(text, size) + (handle + _GAPS) * size for text in texts]
-        columns = next((k for k in range(len(texts), 1, -1) if _width(widths, k) - size < 72 * room(ax) - margin), 1)
+        columns = next((k for k in range(len(texts), 1, -1) if wide(widths, k) - size < 72 * room(ax) - margin), 1)
         rows = max(1, math.ceil(len(texts) / columns))
         columns = math.ceil(len(texts) / rows)  # no column more than the rows need
         if (rows + (title is not None)) * _ROW * size < max(_SHARE * 72 * height(ax), 3 * _ROW * first):
@@ -216,17 +221,6 @@ def legend_above(
     spaces: dict[str, Any] = {"columnspacing": 1.0, "handletextpad": 0.4, "handlelength": handle, "borderaxespad": 0.2}
     spaces["markerscale"] = markers
     ax.legend(handles, texts, frameon=False, fontsize=size, title=title, title_fontsize=size, **place, **spaces)
-
-
-def _width(widths: list[float], columns: int) -> float:
-    """How many points a legend of entries of these widths is wide, the columns being filled one after another."""
-    rows, longer = divmod(len(widths), columns)
-    total, start = 0.0, 0
-    for column in range(columns):
-        end = start + rows + (column < longer)
-        total += max(widths[start:end])
-        start = end
-    return total
 
 
 def shortened(names: list[str], most: int) -> list[str]:

@@ -245,9 +245,19 @@ def score_sections(config: dict[str, Any], summary: Record) -> list[str]:
 
 def summarise(config: dict[str, Any], test: Record, runs: dict[str, list[Record]]) -> Record:
     """Estimates by test, method and difference, measures of runs, facts and costs: the report without log-odds."""
+
+    def forecasts(record: Record, part: str) -> Forecasts:
+        """Those for the test thinned as the training was, or for all of it with log-odds corrected for the thinning."""
+        if part == "thinned":
+            log_odds, wet, day = (np.array(record[key]) for key in ("thinned", "thinned_wet", "thinned_day"))
+        else:
+            log_odds, wet = to_natural(np.array(record["natural"]), record["kept"]), np.array(test["wet"])
+            day = np.array(test["minutes"]) // DAY
+        return Forecasts(log_odds, wet.astype(bool), day)
+
     summary: Record = {"windows": test["windows"]}
     for part in ("thinned", "natural"):
-        by_method = {name: [_forecasts(record, test, part) for record in records] for name, records in runs.items()}
+        by_method = {name: [forecasts(record, part) for record in records] for name, records in runs.items()}
         single, pairs = bootstrap(by_method, **config["bootstrap"])
         summary[part] = {
             "scores": {name: {measure: list(values[measure]) for measure in values} for name, values in single.items()},
@@ -260,15 +270,6 @@ def summarise(config: dict[str, Any], test: Record, runs: dict[str, list[Record]
         for name, records in runs.items()
     }
     return summary
-
-
-def _forecasts(record: Record, test: Record, part: str) -> Forecasts:
-    """Forecasts for the test thinned as the training was, or for all of it with log-odds corrected for the thinning."""
-    if part == "thinned":
-        wet, day = record["thinned_wet"], np.array(record["thinned_day"])
-        return Forecasts(np.array(record["thinned"]), np.array(wet, dtype=bool), day)
-    log_odds = to_natural(np.array(record["natural"]), record["kept"])
-    return Forecasts(log_odds, np.array(test["wet"], dtype=bool), np.array(test["minutes"]) // DAY)
 
 
 def _differences(config: dict[str, Any], names: dict[str, str], summary: Record) -> str:
@@ -304,7 +305,7 @@ def _training(config: dict[str, Any], names: dict[str, str], runs: dict[str, lis
 
 def _draw_stretch(config: dict[str, Any], results: Results, described: dict[str, Record], test: Record) -> str:
     """Draws the rainiest days, for the first runs `described`: windows as paths, curves, and the rain."""
-    from matplotlib import pyplot  # noqa: PLC0415 - not everybody has it
+    from matplotlib import dates, pyplot  # noqa: PLC0415 - not everybody has it
 
     minutes, rain, more_than = np.array(test["minutes"]), np.array(test["rain"]), config["data"]["more_than"]
     first, last = test["stretch"]
@@ -322,7 +323,13 @@ def _draw_stretch(config: dict[str, Any], results: Results, described: dict[str,
     axes = np.atleast_1d(parts[-1].subplots(rows, 1, sharex=True))
     for ax, (_, line, low, high) in zip(axes[:-1], curves, strict=True):
         _draw_curve(ax, line, low, high, minutes, rain > more_than)
-    _draw_rain(axes[-1], minutes, rain, more_than)
+    ax = axes[-1]
+    when: Any = minutes.astype("datetime64[m]")
+    ax.bar(when + _HOUR // 2, rain, width=1 / 24, color=np.where(rain > more_than, _WET, _RAIN))
+    ax.axhline(more_than, color=_GREY, linestyle="--", linewidth=1)
+    ax.set_xlim(when[0], when[-1] + _HOUR)
+    ax.xaxis.set_major_locator(dates.DayLocator())
+    ax.xaxis.set_major_formatter(dates.DateFormatter("%d %b %Y"))
     for ax, title in zip(axes, [*(name for name, *_ in curves), "rain of the hour, mm"], strict=True):
         ax.set_title(f"({next(letters)}) {title}", loc="left", fontsize="small")
     for ax in figure.axes:
@@ -374,17 +381,6 @@ def _draw_curve(
     for run in np.split(np.arange(len(when)), np.flatnonzero(gaps) + 1):
         ax.fill_between(middle[run], low[run], high[run], color=_BLUE, alpha=0.2, linewidth=0)
         ax.plot(middle[run], line[run], color=_BLUE, linewidth=1.3)
-
-
-def _draw_rain(ax: Any, minutes: np.ndarray, rain: np.ndarray, more_than: float) -> None:
-    from matplotlib import dates  # noqa: PLC0415 - not everybody has it
-
-    when: Any = minutes.astype("datetime64[m]")
-    ax.bar(when + _HOUR // 2, rain, width=1 / 24, color=np.where(rain > more_than, _WET, _RAIN))
-    ax.axhline(more_than, color=_GREY, linestyle="--", linewidth=1)
-    ax.set_xlim(when[0], when[-1] + _HOUR)
-    ax.xaxis.set_major_locator(dates.DayLocator())
-    ax.xaxis.set_major_formatter(dates.DateFormatter("%d %b %Y"))
 
 
 def describe_features(config: dict[str, Any], results: Results, described: dict[str, Record]) -> list[str]:
