@@ -13,13 +13,7 @@ from siggpde.committee.committee import Committee
 from siggpde.explain.neighbours import nearest_series
 from siggpde.explain.posterior import over_members
 from siggpde.explain.results import Contribution, SeriesExplanation
-from siggpde.explain.shapley import (
-    PermutationSettings,
-    contrast_of,
-    cut_facts,
-    member_logits,
-    segment_contributions,
-)
+from siggpde.explain.shapley import PermutationSettings, contrast_of, cut_facts, member_logits, segment_contributions
 from siggpde.explain.terms import Terms, check_inputs, checked_labels, evenly_spaced, terms_of
 from siggpde.explain.text import Vocabulary, group_name
 from siggpde.series import SeriesBatch

@@ -188,10 +188,7 @@ def card_blocks(facts: ModelFacts, name: str, on_new: str | None = None) -> list
         count = len(facts.members)
         what = "A Gaussian process" if count == 1 else f"A committee of {count} Gaussian processes"
         kind = f"{what} on views of the series"
-    blocks = [
-        Block("title", f"{facts.estimator}, {name}"),
-        Block("text", f"{kind}, fitted by siggpde. {answer}"),
-    ]
+    blocks = [Block("title", f"{facts.estimator}, {name}"), Block("text", f"{kind}, fitted by siggpde. {answer}")]
     new = [] if on_new is None else [("On new series", on_new)]
     blocks += [Block("heading", "Scores"), Block("facts", [*new, *_score_rows(facts)])]
     if facts.left_out is not None:

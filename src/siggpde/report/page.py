@@ -12,15 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from siggpde.report.card import ModelFacts, card_blocks, model_facts
 from siggpde.report.content import Content, Data
-from siggpde.report.judgement import (
-    INTERVAL,
-    ClassJudgement,
-    Judgement,
-    Metric,
-    metrics,
-    mistakes,
-    parts,
-)
+from siggpde.report.judgement import INTERVAL, ClassJudgement, Judgement, Metric, metrics, mistakes, parts
 from siggpde.report.wording import counted, listed, number, percent, short, span
 
 GENERATOR = "siggpde report"

@@ -19,21 +19,8 @@ from siggpde.gp.model import SignatureGP
 from siggpde.numerics.core import limited
 from siggpde.numerics.signature_kernel import signature_kernel_diag_scales
 from siggpde.series import SeriesBatch
-from siggpde_paper.experiments import tables
+from siggpde_paper.experiments import methods, tables
 from siggpde_paper.experiments.measurements import iteration_times, load_average, load_sentence, store_of
-from siggpde_paper.experiments.methods import (
-    Prepared,
-    build,
-    fit_settings,
-    fit_tasks,
-    judged,
-    load_series,
-    prepare,
-    split_sizes,
-    standardised,
-    train_model,
-    with_time,
-)
 from siggpde_paper.experiments.results import Record, Results
 from siggpde_paper.experiments.variants import scale_gradient
 
@@ -52,12 +39,12 @@ _METHOD = {"kind": "siggpde", "order": "lexicographic"}
 def run(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
     """Whole fits of every method `runs` times, and times of a few iterations: the paper's digits, whales and crops."""
     if "official" in config:
-        split = {"sizes": split_sizes(load_series(config))}
+        split = {"sizes": methods.split_sizes(methods.load_series(config))}
         if results.once("split", lambda: split) != split:
             raise ValueError(
                 f"{results.folder} has results on another split of {config['data']}; choose another folder"
             )
-    results.compute(fit_tasks(config, results.folder, runs), jobs)
+    results.compute(methods.fit_tasks(config, results.folder, runs), jobs)
     timed, sizes = config.get("timed", {}).items(), config.get("sizes") or [config.get("inducing")]
     results.compute({
         f"time/{name}/{count}": partial(time_iterations, config | {"inducing": count}, method)
@@ -75,7 +62,7 @@ def report(config: dict[str, Any], results: Results) -> str:
 
 def _fits(config: dict[str, Any], results: Results) -> str:
     sized, rows = "sizes" in config, []
-    for key, (settings, method) in fit_settings(config).items():
+    for key, (settings, method) in methods.fit_settings(config).items():
         quoted = "{:.2f} / {:.3f}".format(*method["paper"]) if "paper" in method else "–"
         first = [tables.named(method["name"], settings), str(settings["inducing"]) if sized else quoted]
         rows.append((first, results.runs(f"fit/{key}/")))
@@ -96,8 +83,8 @@ def _fits(config: dict[str, Any], results: Results) -> str:
 def time_iterations(config: dict[str, Any], method: dict[str, Any]) -> Record:
     """CPU seconds of an iteration with the kernel fixed and with the kernel learned ("moving"), on one thread."""
     with limited(1):
-        data = prepare(config)
-        model = build(config, method, data, 0)
+        data = methods.prepare(config)
+        model = methods.build(config, method, data, 0)
         cache = store_of(model, SeriesBatch(data.x_train), signatures=isinstance(model, SignatureGP))
         batch, count = config["schedule"]["batch"], config["timing_iterations"]
         fixed, learned = (
@@ -111,12 +98,12 @@ def _times(config: dict[str, Any], results: Results) -> dict[str, Any] | None:
     timed = results.runs("time/")
     if not timed:
         return None
-    methods, sizes = config["timed"], config.get("sizes") or [config["inducing"]]
+    listed, sizes = config["timed"], config.get("sizes") or [config["inducing"]]
     rows: list[Sequence[str]] = []
-    names = [method["name"] for method in methods.values()]
+    names = [method["name"] for method in listed.values()]
     headings = ["M", *names, *(f"{name} / {names[0]}" for name in names[1:])]
     for count in sizes:
-        records = [results.get(f"time/{name}/{count}") for name in methods]
+        records = [results.get(f"time/{name}/{count}") for name in listed]
         times, ratios = map(tables.times_cell, records), [_ratio(record, records[0]) for record in records[1:]]
         if len(sizes) == 1:
             headings = ["method", "time of an iteration", f"times {names[0]}'s"]
@@ -158,7 +145,7 @@ def _draw_sizes(config: dict[str, Any], results: Results) -> str:
         for count in config["sizes"]:
             if record := results.get(f"time/{name}/{count}"):
                 curves["moving"][name].append((count, record["moving"]))
-    for key, (settings, _) in fit_settings(config).items():
+    for key, (settings, _) in methods.fit_settings(config).items():
         records = results.runs(f"fit/{key}/")
         for panel in ("accuracy", "elbo") if records else ():
             point = settings["inducing"], mean(record[panel] for record in records)
@@ -181,14 +168,14 @@ def _draw_sizes(config: dict[str, Any], results: Results) -> str:
 def run_scales(config: dict[str, Any], results: Results, runs: int, jobs: int = 1) -> None:
     """Every variant in `runs` runs, and the error of the authors' gradient, the paper's Algorithm 2, at the start."""
     results.compute({"errors": partial(gradient_errors, config)})
-    results.compute(fit_tasks(config, results.folder, runs), jobs)
+    results.compute(methods.fit_tasks(config, results.folder, runs), jobs)
 
 
 def gradient_errors(config: dict[str, Any]) -> dict[str, Any]:
     """|g - g'| / |g| of dk/dlog theta at the starting scales: median and largest over series, for each refinement."""
-    data = prepare(config)
+    data = methods.prepare(config)
     x = data.x_train[:: max(1, len(data.x_train) // config["gradient_series"])]
-    model = build(config, _METHOD, data, 0)
+    model = methods.build(config, _METHOD, data, 0)
     theta = model.kernel.theta.detach()
     _, exact = signature_kernel_diag_scales(x, theta, tol=1e-10)
     record: dict[str, Any] = {"series": len(x), "theta": theta.tolist(), "refinements": {}}
@@ -278,25 +265,25 @@ def _kinds(config: dict[str, Any]) -> list[str]:
 def train_once(config: dict[str, Any], kind: str, seed: int, checkpoint: Path | None) -> dict[str, Any]:
     """One run of the schedule on the `original` or the `synthetic` series; a record of plain numbers."""
     started = time.process_time()
-    data = prepare(config)
+    data = methods.prepare(config)
     if kind == "synthetic":
         data = synthetic(data, config["synthetic"], config["noise"], seed)
-    model = build(config, _METHOD, data, seed)
-    history = train_model(config, model, data.x_train, data.y_train, seed, checkpoint)
+    model = methods.build(config, _METHOD, data, seed)
+    history = methods.train_model(config, model, data.x_train, data.y_train, seed, checkpoint)
     spent = time.process_time() - started
     unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
-    return judged(model, history, data) | {"series": len(data.y_train), "process_cpu": spent, "peak_gib": peak}
+    return methods.judged(model, history, data) | {"series": len(data.y_train), "process_cpu": spent, "peak_gib": peak}
 
 
-def synthetic(data: Prepared, count: int, noise: float, seed: int) -> Prepared:
+def synthetic(data: methods.Prepared, count: int, noise: float, seed: int) -> methods.Prepared:
     """`count` synthetic training series, standardised by themselves; real test series, scaled in the same way."""
     raw, labels = resampled(data, count, noise, seed)
-    train, test = standardised(with_time(raw), with_time(data.raw_test.float()))
-    return Prepared(train, labels, test, data.y_test, data.raw_train, data.raw_test, data.classes)
+    train, test = methods.standardised(methods.with_time(raw), methods.with_time(data.raw_test.float()))
+    return methods.Prepared(train, labels, test, data.y_test, data.raw_train, data.raw_test, data.classes)
 
 
-def resampled(data: Prepared, count: int, noise: float, seed: int) -> tuple[Tensor, Tensor]:
+def resampled(data: methods.Prepared, count: int, noise: float, seed: int) -> tuple[Tensor, Tensor]:
     """Synthetic series (count, length, channels) and labels: training series with noise at every point."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randint(len(data.y_train), (count,), generator=generator)
