@@ -11,12 +11,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 _DPI = 150
-# Sentences on kinds of methods that are not trained by the paper's schedule.
-_OTHERWISE = {
-    "classifier": "SigGPClassifier is fitted in closed form.",
-    "natural": "Natural gradients take steps until these gain nothing.",
-}
-_NUMBERS_OF_SERIES = {"series": "training", "test_series": "test"}
 
 Record = dict[str, Any]
 Cell = Callable[[list[Record]], str]
@@ -51,7 +45,7 @@ def render(template: str, config: dict[str, Any], **values: Any) -> str:
     """Returns a template of this package as Markdown, in which every paragraph is one line."""
     loader = PackageLoader("siggpde_paper.experiments")
     templates = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True)
-    templates.globals |= {"protocol": protocol, "notes_list": notes_list}
+    templates.globals["duration"] = duration
     text = re.sub(r" *\n{2,}", "\n\n", templates.get_template(template).render(values, config=config)).strip() + "\n"
     return re.sub(r"(?<=[^\n|])\n(?=[^\n|#!-])", " ", text)
 
@@ -110,10 +104,6 @@ def named(text: str, config: dict[str, Any]) -> str:
     return text.format_map(config)
 
 
-def notes_list(config: dict[str, Any]) -> str:
-    return "\n".join(f"- {named(note, config)}" for note in config.get("notes", []))
-
-
 def log_ticks(axis: Any) -> None:
     """A logarithmic axis with plain numbers at 1, 2 and 5 times powers of ten, which do not overlap."""
     from matplotlib import ticker  # noqa: PLC0415 - not everybody has it
@@ -142,26 +132,6 @@ def machine_line(installation: dict[str, Any], commits: Sequence[str] = ()) -> s
         f"{machine['processors']} processors ({machine['architecture']}, {simd}), siggpde {versions['siggpde']}, "
         f"torch {versions['torch']}, Python {versions['python']}"
         + (f", commit {', '.join(commits)}." if commits else ".")
-    )
-
-
-def protocol(config: dict[str, Any]) -> str:
-    """Sizes of a run in words, and the one rule by which runs end for every method trained by the paper's schedule."""
-    parts = [f"M = {config['inducing']} inducing variables"] if "inducing" in config else []
-    if kept := [f"{config[key]} {name}" for key, name in _NUMBERS_OF_SERIES.items() if key in config]:
-        parts.append(f"{' and '.join(kept)} series of the data set, evenly spread")
-    parts.append(f"{100 * config['validation']:g} % of the training series for validation, drawn anew in every run")
-    count, batch = config["schedule"]["iterations"], config["schedule"]["batch"]
-    kinds = {method["kind"] for method in config.get("methods", {}).values()}
-    others = "".join(f" {sentence}" for kind, sentence in _OTHERWISE.items() if kind in kinds)
-    trained = "SigGPDE by the paper's schedule and GPSig" if others else "All methods"
-    rule = "the whole schedule, however long it takes"
-    if config.get("budget") is not None:
-        spent = duration(config["budget"])
-        rule = f"a phase ends after its {count} iterations, or when a third of {spent} of CPU time is spent"
-    return (
-        f"{'; '.join(parts)}. Run i has seed i, from 0. {trained} take three phases of {count} iterations with batches "
-        f"of {batch} series, by one rule: {rule}.{others}"
     )
 
 
