@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -74,57 +74,40 @@ def compare(
     names = options.split_names(methods, "--methods")
     read_options = read_options.with_groups(groups, groups_by_time)
     check_output_file(output, force, (".json",), inputs=[test, *read_options.files(data)])
-    seeds, limits = range(seed, seed + repeats), {"max_train": max_train, "max_test": max_test}
-    results = _compare(data, read_options, task, names, test, folds or 3, seeds, limits, jobs)
-    write_json(output, results, "the results are")
-    print_result(results, as_json, lambda: [_table(results)])
-
-
-def _compare(
-    data: str,
-    read_options: ReadOptions,
-    task: str,
-    names: Sequence[str] | None,
-    test: str | None,
-    folds: int,
-    seeds: Sequence[int],
-    limits: dict[str, int | None],
-    jobs: int,
-) -> dict[str, Any]:
-    """Returns the figures of every method on every split, with means and standard errors, as plain values."""
     import numpy as np
 
     from siggpde.cli.data import read_series, require_labels
     from siggpde.utils.progress import Progress
-    from siggpde_paper.compare import Run, choose_methods, judge_on_splits, repeated_splits
+    from siggpde_paper.compare import Run, Split, at_most, choose_methods, cross_validation, judge_on_splits
 
     series = read_series(data, read_options, "train", training=True)
     y = require_labels(data, series)
-    task = choose_task(y) if task == "auto" else task
+    kind = choose_task(y) if task == "auto" else task
     try:
-        ready, missing = choose_methods(names, task)
+        ready, missing = choose_methods(names, kind)
     except ValueError as error:
         raise WrongCall(f"--methods: {error}") from error
-    X, y, n_train = _joined(series, y, read_options, test, task)
-    splits = repeated_splits(
-        y,
-        seeds,
-        folds=folds if test is None else None,
-        n_train=n_train,
-        **limits,
-        stratify=task == "classification",
-        groups=series.groups,
-    )
+    X, y, n_train = _joined(series, y, read_options, test, kind)
+    stratify, runs = kind == "classification", []
+    for number in range(seed, seed + repeats):
+        if test is None:
+            splits = cross_validation(y, folds or 3, number, stratify=stratify, groups=series.groups)
+        else:
+            splits = [Split(np.arange(n_train), np.arange(n_train, len(y)))]
+        run = Run(number, jobs, series.time_channel)
+        runs += [(run, at_most(split, y, max_train, max_test, number, stratify=stratify)) for split in splits]
+    if not runs:
+        unit = "group" if series.groups is not None else "series"
+        raise ValueError(f"every class has one {unit} only; there is nothing to judge. Is the target the right one?")
     for package in dict.fromkeys(method.package for method in missing):
         left_out = ", ".join(method.name for method in missing if method.package == package)
         log.warning("without %s, which is not installed (pip install %s): left out %s", package, package, left_out)
-    runs = [(Run(seed, jobs, series.time_channel), split) for seed, split in splits]
     with _quiet(), Progress(None) as bar:
         bar.start("compare", len(ready) * len(runs))
-        figures = [judge_on_splits(method, task, X, y, runs, bar.step, series.groups) for method in ready]
-    return {
+        figures = [judge_on_splits(method, kind, X, y, runs, bar.step, series.groups) for method in ready]
+    results = {
         "data": series.name,
-        "task": task,
+        "task": kind,
         "series": len(y),
         "groups": None if series.groups is None else len(np.unique(series.groups)),
         "test": test,
@@ -132,6 +115,8 @@ def _compare(
         "methods": figures,
         "not_installed": [{"name": method.name, "package": method.package} for method in missing],
     }
+    write_json(output, results, "the results are")
+    print_result(results, as_json, lambda: [_table(results)])
 
 
 def _table(results: dict[str, Any]) -> Table:

@@ -10,6 +10,6 @@ from siggpde_paper.compare.methods import ours as ours
 from siggpde_paper.compare.methods import spread as spread
 from siggpde_paper.compare.methods import warm_up as warm_up
 from siggpde_paper.compare.splits import Split as Split
+from siggpde_paper.compare.splits import at_most as at_most
 from siggpde_paper.compare.splits import cross_validation as cross_validation
-from siggpde_paper.compare.splits import repeated_splits as repeated_splits
 from siggpde_paper.compare.splits import resample as resample

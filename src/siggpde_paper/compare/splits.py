@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,31 +144,6 @@ def at_most(split: Split, y: np.ndarray, max_train: int | None, max_test: int | 
         some = np.random.default_rng(seed).permutation(len(test))[:max_test]
         test = test[np.sort(some)]
     return Split(train, test)
-
-
-def repeated_splits(
-    y: np.ndarray,
-    seeds: Sequence[int],
-    *,
-    folds: int | None,
-    n_train: int,
-    max_train: int | None,
-    max_test: int | None,
-    stratify: bool,
-    groups: np.ndarray | None,
-) -> list[tuple[int, Split]]:
-    """Splits with their seed: by `folds`, or the first `n_train` series and the rest; reduced by `at_most`."""
-    splits = []
-    for seed in seeds:
-        if folds is None:
-            whole = [Split(np.arange(n_train), np.arange(n_train, len(y)))]
-        else:
-            whole = cross_validation(y, folds, seed, stratify=stratify, groups=groups)
-        splits += [(seed, at_most(split, y, max_train, max_test, seed, stratify=stratify)) for split in whole]
-    if not splits:
-        unit = "group" if groups is not None else "series"
-        raise ValueError(f"every class has one {unit} only; there is nothing to judge. Is the target the right one?")
-    return splits
 
 
 def held_out(
