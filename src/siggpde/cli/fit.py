@@ -160,7 +160,9 @@ def fit(
         with ranks.together():
             if ranks.leads:
                 check_model_folder(output, force, inputs)
-        summary = _fit(data, output, read_options, task, settings, resume, force, ranks, report)
+        summary = _fit(
+            options.ModelCall(output, data, read_options, force=force), task, settings, resume, report, ranks
+        )
     if not ranks.leads:
         return
     rows = [("data", summary["data"]), *model_rows(summary), ("seconds", f"{summary['seconds']:.1f}")]
@@ -201,15 +203,7 @@ def _fields(option: str, text: str) -> dict[str, Any]:
 
 
 def _fit(
-    data: str,
-    output: Path,
-    read_options: options.ReadOptions,
-    task: str,
-    settings: dict[str, Any],
-    resume: bool,
-    force: bool,
-    ranks: Ranks,
-    report: Path | None,
+    call: options.ModelCall, task: str, settings: dict[str, Any], resume: bool, report: Path | None, ranks: Ranks
 ) -> dict[str, Any]:
     """Reads, fits and saves; returns a summary of the model. Every rank reads its series; rank 0 writes."""
     from siggpde.cli.data import (
@@ -223,6 +217,7 @@ def _fit(
     from siggpde.distributed.shard import all_labels
     from siggpde.io.data import errors_by_id
 
+    data, output, read_options, force = call.data, call.model, call.read_options, call.force
     if report is not None and not ranks.alone:
         raise WrongCall("--report is for one process; write the page afterwards, with siggpde report")
     checkpoint = Checkpoint.of(output)
@@ -271,7 +266,7 @@ def _fit(
 
         if has_test_part(data, read_options):
             series = read_series(data, read_options, "test", estimator.reading_)
-        write_page(estimator, series, report, options.ModelCall(output, data, read_options))
+        write_page(estimator, series, report, call)
     return {"data": series.name, **estimator_summary(estimator), "output": os.fspath(output)}
 
 

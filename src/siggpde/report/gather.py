@@ -68,9 +68,9 @@ def write_report(
         bar.start("report", 5)
         codes = None if y is None else estimator._known_targets(y)
         batch = estimator._batch(X, None if codes is None else len(codes), facts)
-        subject = Subject(estimator, getattr(X, "X", X), batch, codes)
         group_names = _one_a_series("groups", groups, len(batch))
         names = _one_a_series("ids", ids, len(batch)) or [str(row) for row in range(len(batch))]
+        subject = Subject(estimator, getattr(X, "X", X), batch, codes, names, seed)
         clock = estimator._time_format(batch, time_as)
         bar.step("series read")
         with estimator._threads(batch):
@@ -81,16 +81,16 @@ def write_report(
         with estimator._threads(batch):
             importances = _importances(subject, predicted, clock)
         bar.step("importances found")
-        cases = cases_of(subject, names, predicted, judgement, training, explained, seed, time_as)
+        cases = cases_of(subject, predicted, judgement, training, explained, time_as)
         bar.step("predictions explained")
         model = model_facts(estimator)
         remembered = (getattr(estimator, "reading_", None) or {}).get("target")
         named = str(target or remembered or ("number" if model.labels is None else "class"))
         settings = {"title": title, "target": target, "explained": explained, "random_state": seed}
-        rows, points = _map(subject, predicted, judgement, seed)
+        rows, points = _map(subject, predicted, judgement)
         content = Content(
             title=title or f"{model.estimator} on {len(names):,} series",
-            data=_data(subject, group_names, names, named, seed, clock),
+            data=_data(subject, group_names, named, clock),
             model=model,
             judgement=judgement,
             training=training,
@@ -100,7 +100,7 @@ def write_report(
             novelty=None if training else _novelty(subject, predicted.scores),
             cases=cases,
             names=names if training else None,
-            origin=_origin(subject, seed, source),
+            origin=_origin(subject, source),
             commands=[*(commands or _commands(path, subject, settings, groups is not None))],
             seed=seed,
         )
@@ -124,12 +124,14 @@ def check_path(path: str | os.PathLike[str], force: bool) -> None:
 
 
 class Subject(NamedTuple):
-    """A fitted estimator, the series X as arrays and as a batch, and targets `codes` (n,) as the committee has them."""
+    """A fitted estimator, the series X as arrays and as a batch, their targets `codes` (n,) or None, and names."""
 
     estimator: Any
     X: Any
     batch: SeriesBatch
     codes: Tensor | None
+    names: Sequence[str]
+    seed: int
 
     @property
     def committee(self) -> Any:
@@ -265,23 +267,16 @@ def _rows_of_record(committee: Any, record: LeftOutRecord, batch: SeriesBatch, y
 
 
 def cases_of(
-    subject: Subject,
-    names: Sequence[str],
-    predicted: Predicted,
-    judgement: Judgement | None,
-    training: bool,
-    explained: int,
-    seed: int,
-    time_as: TimeAs = "auto",
+    subject: Subject, predicted: Predicted, judgement: Judgement | None, training: bool, explained: int, time_as: TimeAs
 ) -> list[Case]:
     """Returns `explained` series of every kind, the most uncertain, surprising and novel, with their explanations."""
-    reasons = _reasons(predicted, judgement, training, min(explained, len(names)))
+    reasons = _reasons(predicted, judgement, training, min(explained, len(subject.names)))
     if not reasons:
         return []
     rows = list(reasons)
     batch = subject.batch[torch.tensor(rows)]
     permutations = max(4, min(_PERMUTATIONS, _PREDICTIONS // (_SEGMENTS * batch.channels)))
-    more: dict[str, Any] = {"segments": _SEGMENTS, "permutations": permutations, "random_state": seed}
+    more: dict[str, Any] = {"segments": _SEGMENTS, "permutations": permutations, "random_state": subject.seed}
     if subject.classes is not None and subject.codes is not None:
         more["y"] = subject.classes[subject.codes[torch.tensor(rows)].numpy().astype(int)]
     explanations = subject.estimator.explain(batch, top=5, time_as=time_as, **more)
@@ -293,7 +288,7 @@ def cases_of(
         scores = Scores(*(part[rows] for part in predicted.scores))
         p_values = subject.committee.novelty.p_values(scores.score).tolist()
         unusual = scores.reasons(*subject.estimator._described())
-    seen = [_as_seen(subject, batch, place, given) for place, given in enumerate(_as_given(subject, names, rows))]
+    seen = [_as_seen(subject, batch, place, given) for place, given in enumerate(_as_given(subject, rows))]
     columns: Any = zip(rows, seen, explanations, p_values, unusual, strict=True)
     return [Case(series, tuple(reasons[row]), why, losses.get(row), *new) for row, series, why, *new in columns]
 
@@ -331,10 +326,9 @@ def _as_seen(subject: Subject, batch: SeriesBatch, row: int, given: Series) -> S
     return Series(name, values, times, target)
 
 
-def _data(
-    subject: Subject, groups: list[str] | None, names: Sequence[str], target: str, seed: int, clock: TimeFormat | None
-) -> Data:
+def _data(subject: Subject, groups: list[str] | None, target: str, clock: TimeFormat | None) -> Data:
     assert subject.batch.statistics is not None
+    every = range(len(subject.names))
     statistics, channels = subject.batch.statistics.cpu().numpy(), subject.channels
     moments = statistics[:, : -len(OF_SERIES)].reshape(len(statistics), len(channels), len(OF_CHANNELS))
     return Data(
@@ -345,10 +339,10 @@ def _data(
         missing=statistics[:, -1],
         levels=moments[..., 0],
         spreads=moments[..., 1],
-        classes=None if subject.codes is None or subject.classes is None else [*map(subject.target, range(len(names)))],
+        classes=None if subject.codes is None or subject.classes is None else [*map(subject.target, every)],
         numbers=subject.numbers,
         groups=groups,
-        examples=_examples(subject, names, seed),
+        examples=_examples(subject),
         target=target,
         facts=_fact_rows(subject),
     )
@@ -369,22 +363,22 @@ def _fact_rows(subject: Subject) -> list[tuple[str, str]]:
     return rows
 
 
-def _examples(subject: Subject, names: Sequence[str], seed: int) -> list[Series]:
+def _examples(subject: Subject) -> list[Series]:
     """A few series as they were handed in: of the most frequent classes, or from the smallest to the largest number."""
-    shuffled = np.random.default_rng(seed).permutation(len(names)).tolist()
+    shuffled = np.random.default_rng(subject.seed).permutation(len(subject.names)).tolist()
     if subject.codes is None:
         rows = shuffled[:_FRAMES]
     elif subject.classes is None:
         order = np.argsort(subject.codes.numpy(), kind="stable")
-        rows = order[np.linspace(0, len(names) - 1, min(_FRAMES, len(names))).astype(int)].tolist()
+        rows = order[np.linspace(0, len(order) - 1, min(_FRAMES, len(order))).astype(int)].tolist()
     else:
         codes = subject.codes.tolist()
         common = sorted(code for code, _ in Counter(codes).most_common(_FRAMES))
         rows = [row for code in common for row in [i for i in shuffled if codes[i] == code][:_LINES]]
-    return _as_given(subject, names, rows)
+    return _as_given(subject, rows)
 
 
-def _as_given(subject: Subject, names: Sequence[str], rows: Sequence[int]) -> list[Series]:
+def _as_given(subject: Subject, rows: Sequence[int]) -> list[Series]:
     """Some series as they were handed in, with their gaps."""
     raw = collect(subject.rows(rows))
     time = subject.estimator.preparation_.time_channel
@@ -394,7 +388,7 @@ def _as_given(subject: Subject, names: Sequence[str], rows: Sequence[int]) -> li
         if time is not None:
             times = values[time]
             values = np.delete(values, time % len(values), axis=0)
-        examples.append(Series(names[row], values, times, subject.target(row)))
+        examples.append(Series(subject.names[row], values, times, subject.target(row)))
     return examples
 
 
@@ -408,16 +402,14 @@ def _novelty(subject: Subject, scores: Scores | None) -> NoveltyScores | None:
     return NoveltyScores(*known, int(alarms.sum()), next((reason for reason, _ in reasons.most_common(1)), None))
 
 
-def _map(
-    subject: Subject, predicted: Predicted, judgement: Judgement | None, seed: int
-) -> tuple[np.ndarray | None, np.ndarray | None]:
+def _map(subject: Subject, predicted: Predicted, judgement: Judgement | None) -> tuple[Any, Any]:
     """Some series, by their rows, and their places on a map, or None, as for more classes than colours."""
     most = len(CLASSES) * len(MARKERS)
     if not isinstance(judgement, ClassJudgement) or judgement.rows is None or len(judgement.classes) > most:
         return None, None
     rows = np.arange(len(judgement))
     if len(rows) > _MAPPED:
-        rows = np.sort(np.random.default_rng(seed).choice(len(rows), _MAPPED, replace=False))
+        rows = np.sort(np.random.default_rng(subject.seed).choice(len(rows), _MAPPED, replace=False))
     if len(judgement.classes) > 2 and judgement.left_out:
         return rows, subject.committee.left_out.mean[torch.as_tensor(rows)].cpu().numpy()
     if len(judgement.classes) > 2:
@@ -427,7 +419,7 @@ def _map(
     return rows, kernel_directions(subject.estimator, subject.batch[torch.from_numpy(judgement.rows[rows])])
 
 
-def _origin(subject: Subject, seed: int, source: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _origin(subject: Subject, source: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Rows about data, seeds, versions and settings; `source` are the first."""
     estimator, batch, known = subject.estimator, subject.batch, installation()
     rows = [*source, ("SHA-256 of the series of this page", digest(batch.values, batch.lengths, batch.times))]
@@ -437,7 +429,7 @@ def _origin(subject: Subject, seed: int, source: Sequence[tuple[str, str]]) -> l
         *rows,
         ("SHA-256 of the training data", str(getattr(estimator, "fingerprint_", "not kept"))),
         ("seed of the fit", str(getattr(estimator, "random_state", None) or 0)),
-        ("seed of this page", str(seed)),
+        ("seed of this page", str(subject.seed)),
         ("versions", ", ".join(f"{name} {version}" for name, version in known["versions"].items())),
         ("machine", f"{known['machine']['architecture']}, {known['simd'] or 'no native core'}"),
         ("settings of the fit", changed_settings(estimator) or "all at their defaults"),

@@ -155,12 +155,7 @@ def build(config: dict[str, Any], method: dict[str, Any], data: Prepared, seed: 
 
 
 def paper_model(
-    paths: Tensor,
-    likelihood: Classification,
-    count: int,
-    method: dict[str, Any],
-    seed: int,
-    dtype: torch.dtype = torch.float64,
+    paths: Tensor, likelihood: Classification, count: int, method: dict, seed: int, dtype: torch.dtype = torch.float64
 ) -> SignatureGP:
     """The paper's model of paths (n, length, channels) with `count` words in the order of the method."""
     channels, points = paths.shape[2], torch.full((len(paths),), paths.shape[1])
