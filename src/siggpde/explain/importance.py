@@ -313,7 +313,9 @@ def term_effects(
 def effects_of(names: Iterable[Named], posterior: Gaussian) -> list[Effect]:
     """Returns an effect for each of q names."""
     numbers = zip(*(part.tolist() for part in (*posterior, posterior.probability_of_sign())), strict=True)
-    return [Effect(name, letters, *one, others) for (name, letters, others), one in zip(names, numbers, strict=True)]
+    return [
+        Effect(name, letters, *one, others=others) for (name, letters, others), one in zip(names, numbers, strict=True)
+    ]
 
 
 def _named(group: Sequence[int], words: Vocabulary) -> Named:
