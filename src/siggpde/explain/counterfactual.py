@@ -251,6 +251,7 @@ class Change:
     scale: float = 1.0
 
 
+@dataclass
 class Canvas:
     """A series as it was handed in, and everything that is needed to change stretches of it.
 
@@ -259,23 +260,20 @@ class Canvas:
     - `donors`: other series, as the model sees them; `spread` (value channels,) over the training series.
     """
 
-    def __init__(
-        self,
-        raw: np.ndarray,
-        rows: Sequence[int],
-        seen: np.ndarray,
-        times: np.ndarray | None,
-        donors: Sequence[Donor],
-        spread: np.ndarray,
-        points: int,
-    ) -> None:
-        self.raw, self.rows, self.seen, self.times, self.donors = raw, list(rows), seen, times, list(donors)
-        self.spread, self.points = np.where(spread > 0, spread, 1.0), points
-        self.length, self.channels = seen.shape
-        self.observed = np.isfinite(raw[self.rows, :points])
+    raw: np.ndarray
+    rows: Sequence[int]
+    seen: np.ndarray
+    times: np.ndarray | None
+    donors: list[Donor]
+    spread: np.ndarray
+    points: int
+
+    def __post_init__(self) -> None:
+        self.spread = np.where(self.spread > 0, self.spread, 1.0)
+        self.length, self.channels = self.seen.shape
+        self.observed = np.isfinite(self.raw[self.rows, : self.points])
         self._gaps: dict[int, np.ndarray] = {}
-        bins = np.arange(self.length)
-        self._centres = (bins + 0.5) * points / self.length - 0.5  # of the bins that are averaged, in raw points
+        self._centres = (np.arange(self.length) + 0.5) * self.points / self.length - 0.5  # of averaged bins, in points
 
     def sort_donors(self) -> None:
         """Puts the donors in the order of their distance, the mean of |gap| / spread."""
