@@ -340,12 +340,6 @@ def series_for(estimator: Predictor, call: ModelCall, *, labels: bool, **more: A
     return series
 
 
-def _alike(points: Sequence[str], others: Sequence[str]) -> bool:
-    """Returns whether columns are points of the same channel: by their names without numbers, or else by the names."""
-    stems = [set(point_groups(list(names))) for names in (points, others)]
-    return stems[0] == stems[1] and (bool(stems[0]) or all(map(operator.eq, points, others)))
-
-
 def check_layout(estimator: Predictor, data: str, series: SeriesData | SeriesStream) -> None:
     """Raises ValueError where the series have other channels than those of the fit."""
     unnamed = default_names(len(series.channel_names), series.time_channel)
@@ -361,8 +355,11 @@ def check_layout(estimator: Predictor, data: str, series: SeriesData | SeriesStr
             f"{data} has the channels {', '.join(names[first:])}, but the model was fitted with "
             f"{', '.join(known[first:])}, in this order; name the columns to read with channels=, or rename them"
         )
-    points = getattr(estimator, "reading_", {}).get("points")
-    if points and series.columns and not _alike(points, series.columns):
+    points = getattr(estimator, "reading_", {}).get("points") or []
+    # Points of the same channel, by their names without numbers, or else by the names.
+    stem, other = (set(point_groups(list(columns))) for columns in (points, series.columns))
+    same = stem == other and (bool(stem) or all(map(operator.eq, points, series.columns)))
+    if points and series.columns and not same:
         raise ValueError(
             f"{data} is read with the columns {shortened(series.columns, _SHOWN)} as points, but the model was fitted "
             f"with {shortened(points, _SHOWN)}; leave other columns out with ignore=, or rename them"

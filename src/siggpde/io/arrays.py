@@ -49,7 +49,10 @@ def read_npz(
             raise ValueError(f"{path} has neither X nor X_train, y_train, X_test, y_test; it holds {listed}")
         else:
             x, lengths = as_series(members["X"], f"{path}: X"), members.get("lengths")
-            time = _whole_number(members["time_channel"], path) if "time_channel" in members else None
+            time = members.get("time_channel")
+            if time is not None and (time.size != 1 or time.dtype.kind not in "iu"):
+                raise ValueError(f"{path}: time_channel must be a whole number; got {time.dtype} of shape {time.shape}")
+            time = None if time is None else int(time.reshape(-1)[0])
             unread = ("y",) if named.get("y") is not None else ()
             content = {key: members.labels(key) for key in _PER_SERIES if key not in unread} | {
                 "X": x.astype(np.float64, copy=False) if lengths is None else _cut(x, lengths, path),
@@ -57,7 +60,10 @@ def read_npz(
                 "channel_names": _channel_names(members, x.shape[1], time),
             }
             if "time_format" in members:
-                content["time_format"] = _time_format(members)
+                try:
+                    content["time_format"] = TimeFormat.of_state(json.loads(str(members["time_format"])))
+                except ValueError as error:
+                    raise ValueError(f"{path}: time_format is damaged ({error})") from error
             if "name" in members:
                 content["name"] = str(members["name"])
             facts = [name for name in members if name.startswith(_FACT) and name not in taken]
@@ -158,13 +164,6 @@ def _fact(members: Members, name: str) -> NDArray[Any]:
     return values.astype(np.float64)
 
 
-def _time_format(members: Members) -> TimeFormat:
-    try:
-        return TimeFormat.of_state(json.loads(str(members["time_format"])))
-    except ValueError as error:
-        raise ValueError(f"{members.path}: time_format is damaged ({error})") from error
-
-
 def _channel_names(members: Members, channels: int, time_channel: int | None) -> tuple[str, ...]:
     if "channel_names" not in members:
         return default_names(channels, time_channel)
@@ -174,13 +173,6 @@ def _channel_names(members: Members, channels: int, time_channel: int | None) ->
             f"{members.path}: channel_names must be a list of names; got {values.dtype} of shape {values.shape}"
         )
     return tuple(str(name, "utf-8", "replace") if isinstance(name, bytes) else str(name) for name in values.tolist())
-
-
-def _whole_number(values: NDArray[Any], path: Path) -> int:
-    """Returns the number of an array of one integer."""
-    if values.size != 1 or values.dtype.kind not in "iu":
-        raise ValueError(f"{path}: time_channel must be a whole number; got {values.dtype} of shape {values.shape}")
-    return int(values.reshape(-1)[0])
 
 
 def _check_lengths(lengths: NDArray[Any], count: int, source: str) -> None:

@@ -65,7 +65,14 @@ class CsvFile:
             log.info("%s: %r stands between cells%s", path, self._separator, comma)
         if encoding != "utf-8":
             self._decode(encoding)
-        self._check_first_line()
+        self._file.seek(0)  # each of too many columns would take a kilobyte
+        line = next((line for line in iter(partial(self._file.readline, _LONGEST_LINE), b"") if line.strip()), b"")
+        cells = line.count(self._separator.encode()) + 1
+        if cells > _MOST_COLUMNS or len(line) == _LONGEST_LINE:
+            raise ValueError(
+                f"{path}: the first line has {cells} cells in {len(line)} bytes, but a table has at most "
+                f"{_MOST_COLUMNS} columns; write long series with one row a point, or as .npz or .npy"
+            )
         self._raw = self._parse(n_rows=0).columns
         header = next((cells for _, cells in self._lines() if cells), [])
         names = zip(self._raw, header if len(header) == len(self._raw) else self._raw, strict=True)
@@ -95,8 +102,11 @@ class CsvFile:
             )
         frame = frame.rename(dict(zip(self._raw, self.columns, strict=True)))
         if self._decimal_comma:
-            frame = frame.with_columns(_with_points(frame[column]) for column in texts)
-        frame = self._without_blank_lines(frame)
+            numbers = [column for column in texts if frame[column].str.contains(_WITH_COMMA).all()]
+            frame = frame.with_columns(frame[column].str.replace(",", ".", literal=True) for column in numbers)
+        if frame.width > 1 and frame[frame.columns[-1]].null_count():  # rows may be cut short, or blank lines
+            kept = pl.Series(self._check_widths()[1:])
+            frame = frame.filter(kept) if len(kept) == len(frame) and not kept.all() else frame
         frame = frame.with_columns(_parse_text_column(frame[column], column == roles.target) for column in texts)
         try:
             return from_table(frame, roles, self.path.stem, str(self.path))
@@ -104,17 +114,6 @@ class CsvFile:
             lines = (line for line, cells in self._lines() if cells)
             line = next(islice(lines, error.row + 1, None), "?")
             raise ValueError(f"{self.path}: {error.where}line {line}{error.wrong}") from error
-
-    def _check_first_line(self) -> None:
-        """Raises ValueError for more columns than a table has, each of which would take a kilobyte."""
-        self._file.seek(0)
-        line = next((line for line in iter(partial(self._file.readline, _LONGEST_LINE), b"") if line.strip()), b"")
-        cells = line.count(self._separator.encode()) + 1
-        if cells > _MOST_COLUMNS or len(line) == _LONGEST_LINE:
-            raise ValueError(
-                f"{self.path}: the first line has {cells} cells in {len(line)} bytes, but a table has at most "
-                f"{_MOST_COLUMNS} columns; write long series with one row a point, or as .npz or .npy"
-            )
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Returns lines as an editor counts them, and the cells of the header and the rows, none for blank lines."""
@@ -127,13 +126,6 @@ class CsvFile:
                 line = rows.line_num + 1
         except csv.Error as error:
             raise ValueError(f"{self.path}, line {line}: {error}") from error
-
-    def _without_blank_lines(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Returns the table without blank lines; ValueError for a row that is cut short, so that its end is empty."""
-        if frame.width < 2 or not frame[frame.columns[-1]].null_count():
-            return frame
-        kept = pl.Series(self._check_widths()[1:])
-        return frame.filter(kept) if len(kept) == len(frame) and not kept.all() else frame
 
     def _check_widths(self) -> list[bool]:
         """Returns whether the header and the lines after it have cells; ValueError for too few or too many."""
@@ -217,13 +209,6 @@ def _run_no_more(text: str) -> str:
     return text[1:] if _HELD.match(text) else text
 
 
-def _with_points(column: pl.Series) -> pl.Series:
-    """Returns a column of text with decimal points for commas, if all its cells are numbers with at most a comma."""
-    if column.str.contains(_WITH_COMMA).all():
-        return column.str.replace(",", ".", literal=True)
-    return column
-
-
 def layout_of(file: BinaryIO, source: str, separator: str | None = None) -> tuple[str, str, bool]:
     """Returns the encoding of an open file, its separator (that given, if any), and whether decimals have a comma.
 
@@ -248,8 +233,13 @@ def layout_of(file: BinaryIO, source: str, separator: str | None = None) -> tupl
     if len(chosen.encode()) != 1:
         raise ValueError(f"separator must be one mark, such as ';'; got {chosen!r}")
     rows = _rows(lines, chosen)
-    if rows:
-        _check_header(rows[0], source)
+    names = [name for name in rows[0] if _POINT.fullmatch(name) or _COMMA.fullmatch(name)] if rows else []
+    numbers = [float(name.replace(",", ".")) for name in names]
+    if any(after <= number for number, after in pairwise(numbers)):  # names that are numbers, 0.0, 0.5, .., grow
+        raise ValueError(
+            f"{source}: the first line has values such as {names[0].strip()!r} where the names of columns belong; put "
+            "a line of names before it"
+        )
     cells = [cell for row in rows[1:] for cell in row]
     comma = chosen != "," and any(map(_COMMA.fullmatch, cells)) and not any(map(_POINT.fullmatch, cells))
     return encoding, chosen, comma
@@ -270,16 +260,6 @@ def _separator(lines: list[str]) -> str:
         if widths and widths[0] > most and sum(width == widths[0] for width in widths) >= 0.9 * len(widths):
             best, most = mark, widths[0]
     return best
-
-
-def _check_header(header: list[str], source: str) -> None:
-    """Raises ValueError for a first line of values, which would be lost; names that are numbers, 0.0, 0.5, .., grow."""
-    names = [name for name in header if _POINT.fullmatch(name) or _COMMA.fullmatch(name)]
-    if any(float(after.replace(",", ".")) <= float(name.replace(",", ".")) for name, after in pairwise(names)):
-        raise ValueError(
-            f"{source}: the first line has values such as {names[0].strip()!r} where the names of columns belong; put "
-            "a line of names before it"
-        )
 
 
 @contextmanager

@@ -78,10 +78,18 @@ def parse_ts(file: BinaryIO | Iterable[bytes], source: str, stem: str) -> Series
     if not rows:
         raise ValueError(f"{source}: there are no series after @data")
     arrays = [series for _, series in rows]
-    time_channel = 0 if header.timestamps else None
+    time_channel, y = 0 if header.timestamps else None, np.array(labels)
+    if header.targets:
+        targets = [_number(label.replace("?", "nan")) for label in labels]
+        if None in targets:
+            index = targets.index(None)
+            raise ValueError(
+                f"{source}: the target of series {index} must be a number (@targetLabel); got {labels[index]!r}"
+            )
+        y = np.array(targets, dtype=np.float64)
     return SeriesData(
         X=stack(arrays),
-        y=_targets(labels, header, source) if labels else None,
+        y=y if labels else None,
         channel_names=default_names(len(arrays[0]), time_channel),
         time_channel=time_channel,
         name=header.name or stem,
@@ -188,18 +196,6 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _targets(labels: list[str], header: Header, source: str) -> NDArray[Any]:
-    if not header.targets:
-        return np.array(labels)
-    targets = [_number(label.replace("?", "nan")) for label in labels]
-    if None in targets:
-        index = targets.index(None)
-        raise ValueError(
-            f"{source}: the target of series {index} must be a number (@targetLabel); got {labels[index]!r}"
-        )
-    return np.array(targets, dtype=np.float64)
 
 
 def _read_stamped(line: str, labelled: bool, where: str) -> tuple[NDArray[np.float64], str]:
@@ -321,10 +317,11 @@ def write_ts(file: BinaryIO, data: SeriesData) -> None:
     missing = any(np.isnan(np.asarray(one, dtype=np.float64)).any() for one in data.X)
     labels = None if data.y is None else [_label_text(label, index) for index, label in enumerate(data.y.tolist())]
     text = io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True)
-    head = [f"@problemName {' '.join(data.name.split()) or 'series'}", f"@timeStamps {_yes(stamped)}"]
-    head += [f"@missing {_yes(missing)}", f"@univariate {_yes(channels == 1)}"]
+    yes = {True: "true", False: "false"}
+    head = [f"@problemName {' '.join(data.name.split()) or 'series'}", f"@timeStamps {yes[stamped]}"]
+    head += [f"@missing {yes[missing]}", f"@univariate {yes[channels == 1]}"]
     head += [f"@dimension {channels}"] * (channels > 1)
-    head += [f"@equalLength {_yes(equal)}"] + [f"@seriesLength {lengths[0]}"] * equal
+    head += [f"@equalLength {yes[equal]}"] + [f"@seriesLength {lengths[0]}"] * equal
     if labels is None:
         head.append("@classLabel false")
     elif data.y is not None and data.y.dtype.kind == "f":
@@ -345,10 +342,6 @@ def write_ts(file: BinaryIO, data: SeriesData) -> None:
             pieces = [",".join(map(_number_text, row)) for row in rows]
         text.write(":".join(pieces + ([] if labels is None else [labels[index]])) + "\n")
     text.detach()
-
-
-def _yes(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def _number_text(value: float) -> str:
