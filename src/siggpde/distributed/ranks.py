@@ -69,10 +69,7 @@ class Ranks:
         self.close()
 
     def close(self) -> None:
-        """Leaves the group, if `connect` made it; ranks that still wait for this one raise RankLost.
-
-        No reference to the group is kept, so that its threads end here: at shutdown they could abort the process.
-        """
+        """Leaves the group, if `connect` made it; without references its threads end here, not at shutdown."""
         group, self._group = self._group, None
         if self._owner and dist.is_initialized():
             dist.destroy_process_group(group)
@@ -141,8 +138,7 @@ class Ranks:
         return counts.tolist()
 
     def broadcast(self, make: Callable[[], Plain]) -> Plain:
-        """Returns the result of `make()`, which only rank 0 calls, on all ranks; if it raises, all ranks raise. It may
-        hold tensors, numbers, strings, lists and dictionaries."""
+        """Returns on all ranks the plain values or tensors of `make()`, called on rank 0; if it raises, all do."""
         if self.alone:
             return make()
         content = torch.empty(0, dtype=torch.uint8)

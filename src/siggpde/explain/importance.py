@@ -138,9 +138,8 @@ def _importances(names: Sequence[Named], sizes: Sequence[float], whole: float | 
 
 
 class Contrasts(NamedTuple):
-    """Weights (sides, n), float64, of series that sum to 0: 1 / n_c for the class c, -1 / (n - n_c) for all others, for
-    the `sides` that have series on both; of numbers one, the larger half less the smaller; of one class only the
-    mean."""
+    """Weights (sides, n) that sum to 0: the series of a class less the others, or the larger half of numbers less the
+    smaller; for the `sides` that have series on both, and the mean where there is one class only."""
 
     sides: list[int]
     weights: Tensor
@@ -342,8 +341,7 @@ def word_table(terms: Terms, batch: SeriesBatch, words: Vocabulary) -> Tensor:
 def _kernel_latents(
     terms: Terms, seen: SeriesBatch, series: int
 ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
-    """Returns the latents (n, outputs) of kernels without features, and of kernels of members of a power above 1 their
-    a_b (m, outputs), summed over the n series and divided by the number of all `series`, and what they add."""
+    """Returns the latents of kernels without features, the mean a_b (m, outputs) of powers, and what these add."""
     rows = terms.rows(seen)
     added: dict[str, Any] = {name: rows[name].gram @ weights for name, weights in terms.kernels.items()}
     mean: dict[str, Any] = {}

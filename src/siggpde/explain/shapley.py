@@ -85,8 +85,7 @@ def segment_contributions(
     background: SeriesBatch | None = None,
     truths: Tensor | None = None,
 ) -> list[SegmentContributions]:
-    """Returns the contributions of the segments of every series, with at most 500 series of the background; `pairs` (n,
-    2) are the classes that are compared, and the first is compared with those of `truths` (n,) that are neither."""
+    """Returns the contributions of the segments of every series to `pairs` (n, 2) of classes, and against `truths`."""
     channels, latents = terms.names(names), member_logits(terms, batch)
     if background is None:
         others = [terms.ordinary]
@@ -140,8 +139,7 @@ class Run(NamedTuple):
 
 
 def main_runs(contributions: Tensor, most: int) -> list[Run]:
-    """Returns the `most` runs with the largest sums of contributions (segments, channels), largest first; a run is made
-    of neighbours of one sign, each at least a quarter of the largest."""
+    """Returns the `most` runs of neighbours of one sign with the largest sums of contributions (segments, channels)."""
     least = _WORTH_TELLING * float(contributions.abs().max())
     if least == 0:
         return []
@@ -156,8 +154,7 @@ def main_runs(contributions: Tensor, most: int) -> list[Run]:
 
 
 class Ends(NamedTuple):
-    """Where the permutations through a series end and begin: its logits for every member (K, outputs), the references
-    (r, length, channels), their logits (K, r, outputs), and their order (r,) by what is explained."""
+    """The logits of a series by member (K, outputs), the references, theirs (K, r, outputs), and their order (r,)."""
 
     latent: Tensor
     references: Tensor

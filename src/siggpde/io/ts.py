@@ -252,11 +252,7 @@ def _value(text: str, where: str) -> float:
 
 
 def read_arff(path: str | os.PathLike[str], target: str | None = None) -> SeriesData:
-    """Reads an ``.arff`` file by scipy: numeric attributes are points, or one relational attribute holds the channels.
-
-    The label, a string or a float, is the attribute `target`, or the last one if it is nominal or called class, target
-    or label.
-    """
+    """Reads an ``.arff`` file by scipy; the label is `target`, or the last attribute if it is nominal or called so."""
     from scipy.io.arff import loadarff  # noqa: PLC0415 - takes a while to import
 
     content = Path(path).read_bytes()

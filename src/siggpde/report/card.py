@@ -41,10 +41,8 @@ class Member:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What a fitted model is, and what it learned from: `kinds` are those of views, a user's own by its name; `options`
-    make the path of method="paper"; `landmarks` counts training series in the model, `labels` series by label, or
-    `target` is (mean, standard deviation); `tried` has the name, loss and weight of every candidate, and
-    `figures` those of left-out series, where known."""
+    """What a fitted model is, and what it learned from: `kinds` of views, `options` of the paper's path, `labels` with
+    their numbers or `target` (mean, standard deviation), `tried` candidates (name, loss, weight)."""
 
     estimator: str
     committee: Any

@@ -36,8 +36,7 @@ def scale_gradient(x: Tensor, theta: Tensor, refine: int) -> Tensor:
 
 
 class FiniteDifferenceKernel(SignatureKernel):
-    """The untruncated signature kernel whose k(X, X) has the authors' gradient at refinement `refine`; with
-    `values=True` k(X, X) is by finite differences too, and tails down to -64 `tol` count as zero."""
+    """The untruncated kernel with the authors' gradient of k(X, X), and with `values` their finite differences."""
 
     def __init__(self, channels: int, *, theta: Tensor, refine: int, values: bool = False, tol: float = 1e-6) -> None:
         super().__init__(channels, theta=theta, tol=tol)

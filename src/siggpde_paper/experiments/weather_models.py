@@ -65,9 +65,8 @@ class Station:
 
 @dataclass(frozen=True)
 class Windows:
-    """n windows of one station: window i is rows start[i] to start[i] + length - 1 of its `readings` (rows, channels),
-    the last at `minutes` (n,), before `rain` (n,) mm, `wet` (n,) or not; `crossing` and `missing` count dropped
-    windows, and channels at `cumulated` are sums within the window."""
+    """Windows of a station's `readings` (rows, channels): where they `start` and end, the rain after them, and how many
+    were dropped; channels at `cumulated` are sums within the window."""
 
     readings: np.ndarray
     start: np.ndarray
