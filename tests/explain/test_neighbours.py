@@ -10,7 +10,7 @@ from helpers.small_view_committees import finite_committee_of, view_committee_of
 from siggpde.committee.committee import LeftOutRecord, ViewCommittee
 from siggpde.committee.weight_space import without_series
 from siggpde.explain import PermutationSettings, explain_series
-from siggpde.explain.neighbours import nearest_series
+from siggpde.explain.contributions import nearest_series
 from siggpde.series import SeriesBatch
 
 NAMES = ["a", "b"]
