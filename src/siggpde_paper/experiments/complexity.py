@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from statistics import linear_regression
 from typing import Any
 
 from siggpde_paper.experiments import measurements, tables
-from siggpde_paper.experiments.measurements import EVERY, METHODS, STORED, WAYS, Size, in_fresh_process, load_sentence
+from siggpde_paper.experiments.measurements import EVERY, METHODS, WAYS, Size, in_fresh_process, load_sentence
 from siggpde_paper.experiments.results import Record, Results, least, pass_key
 
 COLOURS = {"siggpde": "#3b6fb6", "siggpde-torch": "#3f9c6b", "gpsig-it": "#d9752b", "gpsig-is": "#8a4fa3"}
@@ -25,18 +27,6 @@ _SUMS = ("C_fu", "diag C_ff", "linear algebra")
 _ALL = ("C_uu", *_SUMS)
 _STORING = ("siggpde-torch", "gpsig-it", "gpsig-is")
 _OURS = ("siggpde", "gpsig-it", "gpsig-is")
-# Name, method and parts of a row, and its order with everything stored, as it is here, and in the paper.
-_SPACE_ROWS = [
-    ("C_uu, SigGPDE: the identity", "siggpde", (), "–", "–", "–"),
-    ("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M²", "n M² + tile", "n² M²"),
-    ("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "z² M² c n", "n M² + tile", "M² z²"),
-    ("C_fu, SigGPDE", "siggpde", ("C_fu",), "M B", "M B", "–"),
-    ("C_fu, SigGPDE, signatures computed", "siggpde", ("C_fu", "signatures"), "M B l", "M B", "M B l"),
-    ("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l", "n M B + tile", "n² M B l"),
-    ("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l z c n", "n M B + tile", "M B l z"),
-    ("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "B l²", "l", "B l²"),
-    ("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² c n", "n B + tile", "B l²"),
-]
 _BASELINES = {"gpsig-it": "GPSig-IT", "gpsig-is": "GPSig-IS"}
 
 
@@ -106,7 +96,7 @@ class Row:
 
     name: str
     method: str
-    parts: tuple[str, ...]
+    parts: Sequence[str]
     order: str
     paper: str = "–"
 
@@ -183,28 +173,6 @@ def draw_growth(
     return tables.save_figure(figure, results.folder, file)
 
 
-# Of the algorithms, for B series; c is the cost of a level of the recursion, up to n² for full order.
-_TIME_ROWS = [
-    Row("C_uu, SigGPDE: the identity", "siggpde", (), "–", "1"),
-    Row("C_uu, GPSig-IT", "gpsig-it", ("C_uu",), "n² M² d", "n² M² d"),
-    Row("C_uu, GPSig-IS", "gpsig-is", ("C_uu",), "M² z² (d + c n)", "(n + d) M² z²"),
-    Row("C_fu, SigGPDE", "siggpde", ("C_fu",), "M B"),
-    Row(f"C_fu, SigGPDE{_WITH}", "siggpde", ("C_fu", "signatures"), "M B l", "M B l"),
-    Row(f"C_fu, SigGPDE in plain torch{_WITH}", "siggpde-torch", ("C_fu", "signatures"), "M B l", "M B l"),
-    Row("C_fu, GPSig-IT", "gpsig-it", ("C_fu",), "n² M B l d", "n² M B l d"),
-    Row("C_fu, GPSig-IS", "gpsig-is", ("C_fu",), "M B l z (d + c n)", "(n + d) M B l z"),
-    Row("diag C_ff, SigGPDE", "siggpde", ("diag C_ff",), "B l² d", "B l² d"),
-    Row("diag C_ff, SigGPDE in plain torch", "siggpde-torch", ("diag C_ff",), "B l² d", "B l² d"),
-    Row("diag C_ff, GPSig", "gpsig-it", ("diag C_ff",), "B l² (d + c n)", "(n + d) B l²"),
-    Row("linear algebra, SigGPDE", "siggpde", ("linear algebra",), "M² B", "M² B"),
-    Row("linear algebra, GPSig", "gpsig-it", ("linear algebra",), "M³ + M² B", "M³ + M² B"),
-    Row("iteration, SigGPDE", "siggpde", _SUMS, "M² B + B l² d"),
-    Row(f"iteration, SigGPDE{_WITH}", "siggpde", (*_SUMS, "signatures"), "M² B + M B l + B l² d"),
-    Row("iteration, GPSig-IT", "gpsig-it", _ALL, "M³ + n² M² d + n² M B l d + B l² (d + c n)"),
-    Row("iteration, GPSig-IS", "gpsig-is", _ALL, "M³ + (z² M² + M B l z + B l²) (d + c n)"),
-]
-
-
 def time_plans(config: dict[str, Any]) -> tuple[Plan, Plan]:
     """The sizes of all methods, and the larger ones at which SigGPDE is more than the overhead of its calls."""
     return Plan.of("time", config), Plan.of("time", config["large"])
@@ -240,16 +208,13 @@ def _time(config: dict[str, Any], results: Results) -> dict[str, Any] | None:
     }
 
 
+_ROWS = tomllib.loads((Path(__file__).parent / "templates" / "complexity.toml").read_text(encoding="utf-8"))
+_TIME_ROWS, _KEPT = ([Row(*row) for row in _ROWS[table]] for table in ("time", "kept"))
 _ALL_STORED = [
     Row(name, "siggpde-torch" if method == "siggpde" else method, parts, order, paper)
-    for name, method, parts, order, _, paper in _SPACE_ROWS
+    for name, method, parts, order, _, paper in _ROWS["space"]
 ]
-_AS_HERE = [Row(name, method, parts, order, paper) for name, method, parts, _, order, paper in _SPACE_ROWS]
-_KEPT = [
-    Row("inducing parameters, SigGPDE: words", "siggpde", (STORED,), "M d", "–"),
-    Row("inducing parameters, GPSig-IT: tensors", "gpsig-it", (STORED,), "n² M d", "n² M d"),
-    Row("inducing parameters, GPSig-IS: sequences", "gpsig-is", (STORED,), "z M d", "M z d"),
-]
+_AS_HERE = [Row(name, method, parts, order, paper) for name, method, parts, _, order, paper in _ROWS["space"]]
 
 
 def space_plans(config: dict[str, Any]) -> tuple[Plan, Plan, Plan, Plan]:
