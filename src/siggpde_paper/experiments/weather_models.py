@@ -280,6 +280,11 @@ class PaperModel:
         scores = [record.nlpp for record in self.history.of("hyperparameters") if record.nlpp is not None]
         return training_facts(self.model, self.history) | {"validation_nlpp": min(scores, default=None)}
 
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of all iterations, those before an interruption too."""
+        return sum(self.history.step_seconds.values())
+
     def features(self, x: np.ndarray, wet: np.ndarray, names: Sequence[str], top: int) -> dict[str, list[Record]]:
         """The `top` words "by_size" |m|, as the paper has it, and "by_spread" sd x |m|, with their shares."""
         words = self.model.features.words
@@ -431,8 +436,7 @@ def by_the_paper(
             "features": model.features(x, train.wet, names, top),
         }
 
-    spent = sum(model.history.step_seconds.values())  # of all iterations, those before an interruption too
-    return Forecaster(model.log_odds, model.facts(), describe, spent)
+    return Forecaster(model.log_odds, model.facts(), describe, model.cpu_seconds)
 
 
 def rounded(values: np.ndarray) -> list[float]:
