@@ -1,7 +1,5 @@
 """The counterfactual of one series: what `counterfactual` of the estimators does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -59,9 +57,8 @@ def find_counterfactual(
     spread = terms_of(estimator.committee_).spread[: len(rows)].cpu().numpy()
     canvas = Canvas(raw, rows, seen, times, cut, spread, int(finite[-1]) + 1)
     canvas.sort_donors()
-    usual = judge.p_values(raw[None])
-    enough = plausible if usual is None else min(plausible, float(np.nextafter(usual[0], 0)))
-    search = Search(canvas, goal, judge.predictions, judge.known_p_values, enough)
+    enough = min(plausible, float(np.nextafter(judge.p_values(raw[None])[0], 0)))
+    search = Search(canvas, goal, judge.predictions, judge.p_values, enough)
     result = _result(estimator, canvas, search.run().change, goal, before, judge)
     if one.times is None:
         return result
@@ -80,16 +77,11 @@ class _Judge:
         """Returns probabilities (n, classes), or numbers (n,), for series X."""
         return _in_parts(self._predictions, X)
 
-    def p_values(self, X: np.ndarray) -> np.ndarray | None:
-        """(n,), or None where the model does not know them."""
-        if self.estimator.committee_.novelty is None:
-            return None
-        return _in_parts(lambda some: self.estimator.novelty(self._batch(some)), X)
-
-    def known_p_values(self, X: np.ndarray) -> np.ndarray:
+    def p_values(self, X: np.ndarray) -> np.ndarray:
         """(n,); 1 where the model does not know them."""
-        p = self.p_values(X)
-        return np.ones(len(X)) if p is None else p
+        if self.estimator.committee_.novelty is None:
+            return np.ones(len(X))
+        return _in_parts(lambda some: self.estimator.novelty(self._batch(some)), X)
 
     def _batch(self, X: np.ndarray) -> SeriesBatch:
         batch = self.estimator._series(X)
@@ -151,7 +143,7 @@ def _result(
     """The change, predicted once more, alone."""
     (series,) = canvas.changed([change])
     after = judge.predictions(series[None])
-    p = judge.p_values(series[None])
+    p = None if estimator.committee_.novelty is None else float(judge.p_values(series[None])[0])
     delta = canvas.delta(change)
     touched = np.flatnonzero((delta != 0).any(axis=0))
     ends = (touched[0], touched[-1]) if len(touched) else (canvas.limits(change)[0], canvas.limits(change)[1] - 1)
@@ -172,7 +164,7 @@ def _result(
         start=float(places[ends[0]]),
         end=float(places[ends[1]]),
         channels=tuple(names[channel] for channel in range(len(names)) if (delta[channel] != 0).any()),
-        p_value=None if p is None else float(p[0]),
+        p_value=p,
         size=canvas.size(change),
         share=float((delta != 0).sum() / max(1, canvas.observed.sum())),
         valid=bool(goal.reached(after)[0]),

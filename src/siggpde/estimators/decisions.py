@@ -1,7 +1,5 @@
 """What to make of predictions: sets of classes, intervals, and decisions of least expected cost."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

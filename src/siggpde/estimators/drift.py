@@ -4,8 +4,6 @@ The p-value (1 + #{M_pi >= M}) / (1 + permutations) of the MMD² M is exact, wha
 the sets: means, spreads, path lengths and the fillings of empty channels are learned from both sets together.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence

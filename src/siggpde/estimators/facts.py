@@ -1,7 +1,5 @@
 """Tables of facts beside the series, one row a series, as numbers: with the kinds and levels of the training series."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Estimators as folders: the tensors of every member, a manifest with everything else, and a card for people."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The settings of an estimator, checked when `fit` is called, and what a fit takes of them."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os

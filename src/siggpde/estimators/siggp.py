@@ -1,8 +1,6 @@
 """SigGPClassifier and SigGPRegressor on the bases of aeon where it is installed, else scikit-learn's, which take a
 second or two to import; `siggpde predict` takes the classes without them."""
 
-from __future__ import annotations
-
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from siggpde.estimators.classifier import SeriesClassifier

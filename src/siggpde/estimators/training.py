@@ -1,7 +1,5 @@
 """The training of an estimator: what `fit` does of series, targets and settings; and `method="views"`."""
 
-from __future__ import annotations
-
 import logging
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The Gaussian process; here are the names of its likelihoods, without torch, so that the command line starts fast."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Training series during a fit: signatures computed once (`SignatureCache`), or paths alone (`PathStore`)."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

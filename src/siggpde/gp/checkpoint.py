@@ -1,8 +1,6 @@
 """Checkpoints, from which a fit goes on with bitwise the same steps: a line that says what the file is, one with the
 SHA-256 of the rest, and the rest as `torch.save` writes it; a damaged file is an error."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import time

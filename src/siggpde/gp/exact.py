@@ -1,7 +1,5 @@
 """The closed form of the Gaussian likelihood: exact leave-one-out predictions, and the schedule `Exact`."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """GPyTorch, imported when used: orthogonal signature features in its models, and its likelihoods in ours."""
 
-from __future__ import annotations
-
 import importlib
 import math
 from typing import Any

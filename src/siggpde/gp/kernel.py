@@ -1,7 +1,5 @@
 """The signature kernel as a covariance function: channel scales, amplitude, normalisation, truncation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 """Sparse variational Gaussian processes over series, with q(u) = N(m, Sigma), s(X) = C_fu: latents have mu(X) = s(X)^T
 m and nu(X) = k(X, X) - |s(X)|² + s(X)^T Sigma s(X)."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch

@@ -1,8 +1,6 @@
 """Nadam, the optimiser of the paper, and the exact gradient of a minibatch ELBO in q(u): `q_gradient` and `Nadam.step`
 are the oracle of `q_step`, which moves classes one by one in the native core, on one rank."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -10,8 +10,6 @@ It is halved where L loses positive definiteness, which moves no fixed point. Fo
 data is the optimum. The sums are taken over ranks too, in one message a step.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Schedules and their phases, which can be interrupted: the paper's three of Nadam, and natural gradients."""
 
-from __future__ import annotations
-
 import copy
 import math
 import time

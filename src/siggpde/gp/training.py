@@ -1,7 +1,5 @@
 """`fit` trains a model on series by the phases of a schedule, and returns what happened."""
 
-from __future__ import annotations
-
 import os
 import time
 import warnings

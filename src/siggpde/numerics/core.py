@@ -1,8 +1,6 @@
 """The native core `siggpde._core`, the backend that the environment asks for, and how many threads compute; `core` is
 None with the reason `core_error` if it cannot be imported or SIGGPDE_BACKEND is "reference"."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import warnings

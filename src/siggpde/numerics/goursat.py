@@ -2,8 +2,6 @@
 device, differentiable. Edges of cells are in shifted Legendre polynomials (docs/design.md), cells of an anti-diagonal
 advance together, and paths are split into pieces so short that errors are below rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache

@@ -1,8 +1,6 @@
 """Algorithms 1 and 2 of the SigGPDE paper (Lemercier et al., 2021, section 4) in plain torch: oracles of the backends'
 exact derivative, `gradient="adjoint"`."""
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 from math import factorial
 from typing import Literal

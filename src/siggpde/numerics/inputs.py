@@ -2,8 +2,6 @@
 backends are (code, series, index, channel, side), codes as in `csrc/arguments.hpp`: `index` is a time, or the second
 series of a pair that overflows; `side` is 0 for x, 1 for y."""
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

@@ -1,8 +1,6 @@
 """The log-signature of piecewise-linear paths, in a basis of the free Lie algebra: a bracket [a, b] = ab - ba is a
 nested pair of letters, so that (0, (0, 1)) is [0, [0, 1]] = 001 - 2 010 + 100."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache

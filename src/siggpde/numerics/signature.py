@@ -1,7 +1,5 @@
 """The signature of piecewise-linear paths, differentiable, on the words one asks for, by Chen's identity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import torch

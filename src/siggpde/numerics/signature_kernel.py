@@ -1,7 +1,5 @@
 """The signature kernel k(X, Y) = <S(X), S(Y)> by its PDE (Lemercier et al., 2021), exact and differentiable."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Literal

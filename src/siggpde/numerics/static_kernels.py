@@ -11,8 +11,6 @@ kappa(x, y) = amplitude² c(|x - y| / bandwidth), with c(r)
 and `"linear"`: kappa(x, y) = amplitude² <x, y>, the signature kernel of the path itself.
 """
 
-from __future__ import annotations
-
 import math
 from numbers import Real
 from typing import Literal, NamedTuple, get_args

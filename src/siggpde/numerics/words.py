@@ -1,8 +1,6 @@
 """Words, the indices of signature coefficients: tuples of letters 0..d-1, ordered by length, then alphabet. A list is
 prefix-closed if it has every word without its last letter too; `MAX_LETTERS` bounds sets before they are made."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 from collections.abc import Iterable, Sequence

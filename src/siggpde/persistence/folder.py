@@ -1,8 +1,6 @@
 """A model folder: a README.md, one safetensors file named after its hash, and `model.json`, replaced atomically before
 old data files are removed, so that one whole model can be loaded whenever the writer is stopped."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,8 +1,6 @@
 """The manifest of a model folder, `model.json`: what was saved, by which versions, and the hashes of its files and of
 its own values, so that spaces and line ends may change, but no label or number."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

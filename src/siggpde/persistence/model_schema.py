@@ -1,7 +1,5 @@
 """The schema of a saved estimator: settings, what it knows of its series, their preparation, and its committee."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """A SignatureGP as tensors and settings, with the layouts of tensors, so that its predictions are bitwise the same."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

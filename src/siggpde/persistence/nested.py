@@ -1,8 +1,6 @@
 """Nested state as plain values beside named tensors: a tensor becomes ``{"tensor": name}``, named after its place, with
 its order of axes in memory if it is another one, on which the rounding of matrix products depends."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Spectrograms of sound and vibration: the power in each frequency bin for segments of the samples."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

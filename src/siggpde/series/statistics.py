@@ -1,7 +1,5 @@
 """Statistics of series: mean and spread of the channels of a data set, and statistics of every single series."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 

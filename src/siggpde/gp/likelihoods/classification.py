@@ -1,7 +1,5 @@
 """Likelihoods of classes: Bernoulli for two, softmax and RobustMax, the paper's, for several."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal

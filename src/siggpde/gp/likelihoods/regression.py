@@ -1,7 +1,5 @@
 """Likelihoods of numbers and counts: Gaussian noise, Student-t noise for outliers, and Poisson counts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
