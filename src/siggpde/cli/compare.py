@@ -38,21 +38,19 @@ _HEADINGS = {
 _PERCENT = ("accuracy", "coverage")
 _WITH_ERROR = ("accuracy", "nlpp", "rmse", "nlpd")
 _split = partial(options.option, rich_help_panel="Training and test series")
+_TEST = "Judge on these series, not on folds; they are read with the options of DATA."
+_METHODS = "siggpde, minirocket, ...; by default all that are installed."
 
 
 @options.command
 def compare(
     data: options.Data,
-    test: Annotated[
-        str | None, _split("Judge on these series, not on folds; they are read with the options of DATA.", "DATA")
-    ] = None,
+    test: Annotated[str | None, _split(_TEST, "DATA")] = None,
     folds: Annotated[int | None, _split("Cross-validation with N folds; by default 3.", "N", min=2)] = None,
     repeats: Annotated[int, _split("Repeat N times, with other folds and seeds.", "N", min=1)] = 1,
     max_train: Annotated[int | None, _split("Learn from at most N series.", "N", min=2)] = None,
     max_test: Annotated[int | None, _split("Judge on at most N series.", "N", min=1)] = None,
-    methods: Annotated[
-        str | None, options.option("siggpde, minirocket, ...; by default all that are installed.", "A,B")
-    ] = None,
+    methods: Annotated[str | None, options.option(_METHODS, "A,B")] = None,
     task: Annotated[options.Task, options.option(options.TASK, "NAME")] = "auto",
     seed: options.Seed = 0,
     jobs: Annotated[int, options.option("Threads; -1 is one per core.", "N")] = 1,

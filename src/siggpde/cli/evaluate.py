@@ -44,14 +44,13 @@ _FIGURES = {
     "auc": "AUC, one class against the rest",
     "aurc": "AURC (area of risk and coverage)",
 }
+_REPORT = "Write a report as well, by default report.html."
 
 
 @options.command
 def evaluate(
     output: Annotated[Path | None, options.option("Write the figures to this file as well.", "FILE.json")] = None,
-    report: Annotated[
-        Path | None, options.option("Write a report as well, by default report.html.", "[FILE.html]")
-    ] = None,
+    report: Annotated[Path | None, options.option(_REPORT, "[FILE.html]")] = None,
     *,
     call: options.ModelCall,
 ) -> None:

@@ -38,29 +38,21 @@ _PARTS = (
     ("scales", "Window scales", "scale"),
     ("facts", "Facts beside the series", "fact"),
 )
+_NUMBER = "Explain the prediction of this series, counted from 0."
+_COUNTERFACTUAL = "With --number: the smallest change that turns the prediction."
+_PAPER = "Of --method paper: the words with the largest weights |m|."
+_PLOT = "Draw the importance, or with --number the series."
+_MORE_MODELS = "With --paper: a model of another seed, which may have other words; may be repeated."
 
 
 @options.command
 def explain(
     top: Annotated[int, options.option("The number of words to show.", "N", min=1)] = 10,
-    number: Annotated[
-        int | None, options.option("Explain the prediction of this series, counted from 0.", "N", min=0)
-    ] = None,
-    counterfactual: Annotated[
-        bool, options.option("With --number: the smallest change that turns the prediction.", name="--counterfactual")
-    ] = False,
-    paper: Annotated[
-        bool, options.option("Of --method paper: the words with the largest weights |m|.", name="--paper")
-    ] = False,
-    more_models: Annotated[
-        list[Path] | None,
-        options.option(
-            "With --paper: a model of another seed, which may have other words; may be repeated.", "MODEL", "--another"
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None, options.option("Draw the importance, or with --number the series.", "FILE.png")
-    ] = None,
+    number: Annotated[int | None, options.option(_NUMBER, "N", min=0)] = None,
+    counterfactual: Annotated[bool, options.option(_COUNTERFACTUAL, name="--counterfactual")] = False,
+    paper: Annotated[bool, options.option(_PAPER, name="--paper")] = False,
+    more_models: Annotated[list[Path] | None, options.option(_MORE_MODELS, "MODEL", "--another")] = None,
+    plot: Annotated[Path | None, options.option(_PLOT, "FILE.png")] = None,
     *,
     time_as: options.TimesAs = "auto",
     call: options.CallOfModel,

@@ -52,6 +52,16 @@ _RELATED = "Related series, such as overlapping windows: leave out each family a
 _CONFIG = "Options by name, at the top or in a table called fit; the command line overrides them."
 _SUFFIX = ".checkpoint"
 _CHECKPOINT_FILES = re.compile(rf"member-\d+\.pt({PART_SUFFIX})?")
+_METHOD = "views, or paper: SigGPDE as published, which trains much longer."
+_N_FEATURES = "At most N words in a view of paths (auto: 800); --method paper: N words (auto: 500)."
+_CLASS_WEIGHT = "Give rare classes as much weight as common ones."
+_SPECTROGRAM = "Replace channels by their spectrograms, as rate=2000,nfft=256."
+_EVALUATE_EVERY = "Look at the validation series every N iterations; auto: 20 times a phase."
+_VALIDATION = "The share of series that judges the hyperparameters; auto: 0.2."
+_THETA = "Where the scales start: one, or one a channel, time first."
+_SCALE = "Standardise channels over the training set, or in every series."
+_TIME_LIMIT = "About how long the fit may take; what would take longer is left out."
+_CACHE_DIR = "--method paper: keep signatures there for later fits of the same series."
 
 
 @options.command
@@ -64,50 +74,30 @@ def fit(
     sample_weight: options.SampleWeight = None,
     facts: options.Facts = None,
     task: Annotated[options.Task, _model(options.TASK, "NAME")] = "auto",
-    method: Annotated[
-        Literal["views", "paper"], _model("views, or paper: SigGPDE as published, which trains much longer.", "NAME")
-    ] = "views",
+    method: Annotated[Literal["views", "paper"], _model(_METHOD, "NAME")] = "views",
     likelihood: Annotated[LikelihoodName, _model(_LIKELIHOOD, "NAME")] = LikelihoodName.auto,
     members: Annotated[str, _model("The largest number of models that are averaged.", "N|auto")] = "auto",
-    n_features: Annotated[
-        str, _model("At most N words in a view of paths (auto: 800); --method paper: N words (auto: 500).", "N|auto")
-    ] = "auto",
-    class_weight: Annotated[
-        Literal["balanced"] | None, _model("Give rare classes as much weight as common ones.")
-    ] = None,
+    n_features: Annotated[str, _model(_N_FEATURES, "N|auto")] = "auto",
+    class_weight: Annotated[Literal["balanced"] | None, _model(_CLASS_WEIGHT)] = None,
     mask: Annotated[bool, _model("Tell the model where values are missing.", name="--mask")] = False,
     max_points: Annotated[int, _model("Average longer series down to N points; 0: never.", "N", min=0)] = 1000,
-    spectrogram: Annotated[
-        str | None, _model("Replace channels by their spectrograms, as rate=2000,nfft=256.", "NAME=X,..")
-    ] = None,
+    spectrogram: Annotated[str | None, _model(_SPECTROGRAM, "NAME=X,..")] = None,
     max_iter: Annotated[str, _paper("The iterations of a phase; auto: 5000.", "N|auto")] = "auto",
     batch_size: Annotated[str, _paper("The series of a minibatch; auto: 50.", "N|auto")] = "auto",
     learning_rate: Annotated[str, _paper("The rate of Nadam; auto: 0.001.", "X|auto")] = "auto",
-    evaluate_every: Annotated[
-        str, _paper("Look at the validation series every N iterations; auto: 20 times a phase.", "N|auto")
-    ] = "auto",
-    validation: Annotated[
-        str, _paper("The share of series that judges the hyperparameters; auto: 0.2.", "SHARE|auto")
-    ] = "auto",
-    theta: Annotated[
-        str, _paper("Where the scales start: one, or one a channel, time first.", "X[,X..]|auto")
-    ] = "auto",
-    scale: Annotated[
-        Literal["set", "series"], _paper("Standardise channels over the training set, or in every series.")
-    ] = "set",
+    evaluate_every: Annotated[str, _paper(_EVALUATE_EVERY, "N|auto")] = "auto",
+    validation: Annotated[str, _paper(_VALIDATION, "SHARE|auto")] = "auto",
+    theta: Annotated[str, _paper(_THETA, "X[,X..]|auto")] = "auto",
+    scale: Annotated[Literal["set", "series"], _paper(_SCALE)] = "set",
     dtype: Annotated[Literal["auto", "float32", "float64"], _paper("The precision of the weights.")] = "auto",
-    time_limit: Annotated[
-        float | None, _run("About how long the fit may take; what would take longer is left out.", "SECONDS")
-    ] = None,
+    time_limit: Annotated[float | None, _run(_TIME_LIMIT, "SECONDS")] = None,
     seed: Annotated[int, _run("Two runs with the same seed give the same model.", "N", min=0)] = 0,
     device: Annotated[str, _run("Where to compute: auto, cpu, cuda, cuda:1, ...")] = "auto",
     jobs: Annotated[int, _run("Threads; -1 is one per core.", "N")] = -1,
     resume: Annotated[bool, _run("Continue an interrupted fit of --method paper.", name="--resume")] = False,
     keep_series: Annotated[bool, _model(_KEEP_SERIES, name="--keep-series/--no-keep-series")] = True,
     related: Annotated[Literal["group", "ignore", "error"], _model(_RELATED)] = "group",
-    cache_dir: Annotated[
-        Path | None, _run("--method paper: keep signatures there for later fits of the same series.", "FOLDER")
-    ] = None,
+    cache_dir: Annotated[Path | None, _run(_CACHE_DIR, "FOLDER")] = None,
     report: Annotated[Path | None, _run(_REPORT, "[FILE.html]")] = None,
     config: Annotated[Path | None, _run(_CONFIG, "FILE.toml", callback=read_config, is_eager=True)] = None,
     force: options.Force = False,

@@ -20,13 +20,12 @@ _MAX_NAMES = 20
 _UNSET: tuple[Any, ...] = (None, "auto", False)
 _DEFAULTS: dict[str, tuple[Any, ...]] = {"keep_series": (True,), "related": ("group",)}
 _NOT_SETTINGS = ("channel_names", "verbose", "checkpoint", "resume")
+_MODEL = "A model folder to describe instead of this installation."
 
 
 @one_line_errors()
 def info(
-    model: Annotated[
-        Path | None, options.argument("A model folder to describe instead of this installation.", "MODEL")
-    ] = None,
+    model: Annotated[Path | None, options.argument(_MODEL, "MODEL")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Print versions, instruction set, threads, and which backends are available, or why one is not.

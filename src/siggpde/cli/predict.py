@@ -26,26 +26,21 @@ log = logging.getLogger(__name__)
 
 
 _ON_ERROR = "A series that cannot be predicted stops the command (fail), or has an empty row with the reason (skip)."
+_OUTPUT = "A .csv, .parquet or .json file; without it CSV is printed."
+_LEVEL = "Regression: the share of numbers that intervals should hold."
+_COSTS = "Classification: costs of decisions (columns) by true class (rows)."
+_REJECT_COST = "Classification: decide nothing where every decision would cost more."
+_RESUME = "Continue interrupted predictions (.npy or .parquet to .parquet)."
 
 
 @options.command
 def predict(
-    output: Annotated[
-        Path | None, options.option("A .csv, .parquet or .json file; without it CSV is printed.", "FILE")
-    ] = None,
-    level: Annotated[
-        float, options.option("Regression: the share of numbers that intervals should hold.", "SHARE")
-    ] = 0.9,
+    output: Annotated[Path | None, options.option(_OUTPUT, "FILE")] = None,
+    level: Annotated[float, options.option(_LEVEL, "SHARE")] = 0.9,
     on_error: Annotated[Literal["fail", "skip"], options.option(_ON_ERROR, "fail|skip")] = "fail",
-    costs: Annotated[
-        Path | None, options.option("Classification: costs of decisions (columns) by true class (rows).", "FILE.csv")
-    ] = None,
-    reject_cost: Annotated[
-        float | None, options.option("Classification: decide nothing where every decision would cost more.", "COST")
-    ] = None,
-    resume: Annotated[
-        bool, options.option("Continue interrupted predictions (.npy or .parquet to .parquet).", name="--resume")
-    ] = False,
+    costs: Annotated[Path | None, options.option(_COSTS, "FILE.csv")] = None,
+    reject_cost: Annotated[float | None, options.option(_REJECT_COST, "COST")] = None,
+    resume: Annotated[bool, options.option(_RESUME, name="--resume")] = False,
     *,
     call: options.ModelCall,
 ) -> None:

@@ -25,6 +25,8 @@ DEFAULT_PAGE = "report.html"
 _OTHER_PAGES = (".md", ".pdf", ".txt", ".xhtml")  # after --report these are refused as pages, not read as data
 _SETTINGS = {"method", "likelihood", "members", "n_features", "class_weight", "mask", "max_points", "max_iter", "dtype"}
 _FLAGS = {"mask": "--mask", "keep_series": "--no-keep-series"}
+_LABELS = "Whether DATA has labels by which to judge predictions."
+_GROUPS = "Groups of series, such as persons; each is judged by itself."
 
 
 class WithReport(TyperCommand):
@@ -66,12 +68,8 @@ def report(
     output: Annotated[Path, options.option("The file to write.", "FILE.html")] = Path(DEFAULT_PAGE),
     *,
     settings: PageSettings,
-    labels: Annotated[
-        bool, options.option("Whether DATA has labels by which to judge predictions.", name="--labels/--no-labels")
-    ] = True,
-    groups: Annotated[
-        str | None, options.option("Groups of series, such as persons; each is judged by itself.", "COLUMN")
-    ] = None,
+    labels: Annotated[bool, options.option(_LABELS, name="--labels/--no-labels")] = True,
+    groups: Annotated[str | None, options.option(_GROUPS, "COLUMN")] = None,
     call: options.ModelCall,
 ) -> None:
     """Write a report on a model and DATA: the series, the model, its accuracy, its evidence, and series to look at.

@@ -15,27 +15,22 @@ Experiment = Literal["pendigits", "scales", "whales", "crops", "million", "weath
 
 
 _NAMES = "pendigits, scales, whales, crops, million, weather, complexity, or all of them."
+_RUNS = "How often each method runs; by default as the settings say."
+_ONLY = "Compute only this method, size or part (such as time); may be repeated."
+_SETTINGS = "Other settings of the experiment: authors, as the paper's authors ran it."
+_BUDGET = "CPU time that one run of a method may take; by default it has no limit."
 
 
 @one_line_errors()
 def reproduce(
     name: Annotated[Experiment, argument(_NAMES, "NAME")],
     output: Annotated[Path | None, option("Where results go; by default results/NAME.", "FOLDER")] = None,
-    runs: Annotated[
-        int | None, option("How often each method runs; by default as the settings say.", "N", min=1)
-    ] = None,
+    runs: Annotated[int | None, option(_RUNS, "N", min=1)] = None,
     quick: Annotated[bool, option("A few minutes instead of hours.", name="--quick")] = False,
-    budget: Annotated[
-        float | None,
-        option("CPU time that one run of a method may take; by default it has no limit.", "SECONDS", min=1.0),
-    ] = None,
-    only: Annotated[
-        list[str] | None, option("Compute only this method, size or part (such as time); may be repeated.", "PART")
-    ] = None,
+    budget: Annotated[float | None, option(_BUDGET, "SECONDS", min=1.0)] = None,
+    only: Annotated[list[str] | None, option(_ONLY, "PART")] = None,
     jobs: Annotated[int, option("Runs at the same time, each on one thread.", "N", min=1)] = 1,
-    settings: Annotated[
-        str | None, option("Other settings of the experiment: authors, as the paper's authors ran it.", "NAME")
-    ] = None,
+    settings: Annotated[str | None, option(_SETTINGS, "NAME")] = None,
     config: Annotated[Path | None, option("A TOML file of your settings.", "FILE", exists=True, dir_okay=False)] = None,
 ) -> None:
     """Run an experiment of the SigGPDE paper: accuracy, NLPP and time of SigGPDE and of the GPSig baselines.
