@@ -408,12 +408,8 @@ def with_times_of(values: Tensor, one: SeriesBatch) -> SeriesBatch:
     return SeriesBatch(values, None, times, facts=facts)
 
 
-# Views of windows look at groups of channels one by one. Cut series that have kept the same pieces of a group, with the
-# same reference, have the same features of it: they are computed once, about one G-th of the work with G groups.
-
-
 class States(NamedTuple):
-    """What n cut series have kept: `mask` (n, segments, channels), and their references (n,)."""
+    """What n cut series have kept, `mask` (n, segments, channels), and references: equal states have equal features."""
 
     mask: Tensor
     reference: Tensor

@@ -1,9 +1,5 @@
-"""Arrays of numpy: ``.npy`` with the series alone, ``.npz`` with series and labels, and files of labels.
-
-Members of ``.npz`` are X, y, lengths, channel_names, ids, time_channel, time_format, name, groups, sample_weight and
-facts_age for a fact such as age, or those of `siggpde.datasets.read_dataset`. Headers are checked against the size of
-the file before anything is allocated.
-"""
+"""Arrays of numpy: ``.npy`` with the series alone, ``.npz`` with all of `SeriesData` (facts_age is a fact, age) or a
+split of `siggpde.datasets`, and labels. Headers are compared with the size of the file before anything is allocated."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Files of tables, and tables in memory, as polars tables: ``.csv``, ``.parquet``, pandas and lazy frames of polars.
-
-A file is opened once: first the names of its columns are read, by which a caller may choose options, then its rows.
-"""
+"""Files of tables, and tables in memory, as polars tables: ``.csv``, ``.parquet``, pandas and lazy frames of polars."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Series of a mapped ``.npy`` file, or of the rows of a ``.parquet`` file, in blocks for files larger than memory.
-
-Any block can be read without those before it.
-"""
+"""Series of a mapped ``.npy`` file, or of rows of a ``.parquet`` file, in blocks, any of which can be read alone."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Series from tables of polars: in long form a row is a point, in wide form a row is a series; errors name the cell.
-
-Columns of a wide table called ``x_0, x_1, ..., y_0, y_1, ...`` are points of the channels x and y, and other names
-points of one channel. A table that is hardly meant so is refused with the options to give instead.
-"""
+"""Series from tables of polars: in long form a row is a point, in wide form a row is a series, whose columns x_0, x_1,
+.. y_0, y_1, .. are points of channels. Errors name the cell, and tables that are hardly meant so are refused."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""The text files of the UEA and UCR archives: ``.ts``, and ``.arff`` by scipy's reader.
-
-Channels and points are counted in the lines, because headers are unreliable. aeon's reader is not the default because
-it turns labels into lower case and drops time stamps together with signs and exponents. Channels with different time
-stamps get the union of them, with NaN where a channel has no value.
-"""
+"""The text files of the UEA and UCR archives: ``.ts``, whose headers are unreliable, and ``.arff`` by scipy's reader;
+aeon's loses the case of labels and signs of time stamps. Channels with other stamps get their union, with NaN."""
 
 from __future__ import annotations
 
