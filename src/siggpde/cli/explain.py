@@ -232,7 +232,7 @@ def _picture_of_one(
     """Draws the series, its lines coloured by their contributions, or bars for models of spectrograms."""
     from siggpde.plots import plot_explanation, require_matplotlib
 
-    if explanation.segments is None or estimator.spectrogram is not None:
+    if explanation.segments is None or estimator.preparation_.spectrogram is not None:
         return _bars_of_one(explanation)
     shown = min(_MOST_CHANNELS, len(x) - (estimator.preparation_.time_channel is not None))
     height = _CHANNEL * shown + (1.4 if change is None else 1.6)

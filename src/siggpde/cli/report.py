@@ -93,13 +93,12 @@ def write_page(
     estimator: Any, series: SeriesData, output: Path, call: ModelCall, settings: PageSettings = _DEFAULTS
 ) -> None:
     """Writes the page of the estimator and of the series that were read by a call."""
-    from siggpde.estimators.classifier import SeriesClassifier
     from siggpde.estimators.targets import as_classes
     from siggpde.io.data import errors_by_id
     from siggpde.report.gather import write_report
 
     y = series.y
-    if y is not None and isinstance(estimator, SeriesClassifier):
+    if y is not None and hasattr(estimator, "classes_"):
         y = as_classes(y, estimator.classes_)  # which a file may have in another type
     ids = None if series.ids is None else series.ids.tolist()
     estimator.verbose = 1  # which shows progress
@@ -136,13 +135,12 @@ _SETTINGS |= {"time_limit", "keep_series"}
 
 def _fit_command(estimator: Any, model: Path) -> str:
     """Returns the command that fits the model again, or a line of Python where the command line has no such options."""
-    from siggpde.estimators.classifier import SeriesClassifier
     from siggpde.report.gather import changed_values, fit_call
 
     changed = changed_values(estimator)
     if changed.keys() - _SETTINGS - {"time_channel"}:
         return fit_call(estimator)
-    task = "classification" if isinstance(estimator, SeriesClassifier) else "regression"
+    task = "classification" if hasattr(estimator, "classes_") else "regression"
     reading = getattr(estimator, "reading_", None) or {}
     named = {**{key: value for key, value in reading.items() if key != "time_format"}, "task": task}
     named |= {name: value or 0 for name, value in changed.items() if name in _SETTINGS - _FLAGS.keys()}
