@@ -10,6 +10,7 @@ import pytest
 
 from helpers import processes
 from helpers.cli_data import FAST, LONG, long_table, succeed, write
+from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, estimator, outputs, rising
 
 KINDS = ("classifier", "regressor")
@@ -37,38 +38,27 @@ def test_views_keep_nothing_and_say_so(
 
 
 def test_nothing_to_go_on_from_is_a_new_fit(tmp_path: Path):
+    plain = outputs(classifier(method="paper").fit(X, Y), X)
     mine = classifier(method="paper", checkpoint=tmp_path / "new", resume=True).fit(X, Y)
-    assert np.array_equal(outputs(mine, X), outputs(classifier(method="paper").fit(X, Y), X))
+    assert np.array_equal(outputs(mine, X), plain)
     classifier(method="paper", checkpoint=tmp_path).fit(X, Y)
     (tmp_path / "member-1.pt").write_bytes(b"hello")
-    with pytest.raises(ValueError, match=r"member-1.pt is not a readable checkpoint .*; delete it .* without resume"):
-        classifier(method="paper", checkpoint=tmp_path, resume=True).fit(X, Y)
-    again = classifier(method="paper", checkpoint=tmp_path).fit(X, Y)
-    assert np.array_equal(outputs(again, X), outputs(classifier(method="paper").fit(X, Y), X))
+    going_on = classifier(method="paper", checkpoint=tmp_path, resume=True)
+    assert_refused("member-1.pt is not a readable checkpoint .*; delete it .* without resume", going_on.fit, X, Y)
+    assert np.array_equal(outputs(classifier(method="paper", checkpoint=tmp_path).fit(X, Y), X), plain)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_other_data_are_refused(kind: str, tmp_path: Path):
+def test_other_data_and_settings_are_refused(kind: str, tmp_path: Path):
     estimator(kind, method="paper", checkpoint=tmp_path).fit(X, Y)
     others: list[Any] = [(X + 1e-9, Y), (X, 1 - Y), (X[:20], Y[:20]), (X[:, :, 1:], Y), (X, Y, 1 + np.arange(24) % 2)]
-    for series, targets, *weights in others:
-        fresh = estimator(kind, method="paper", checkpoint=tmp_path, resume=True)
-        with pytest.raises(ValueError, match=r"other series, targets or settings; .* or start without resume"):
-            fresh.fit(series, targets, sample_weight=weights[0] if weights else None)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"n_features": 19}, {"max_iter": 7}, {"random_state": 1}, {"likelihood": "softmax"}, {"class_weight": {1: 2.0}},
-        {"mask": True}, {"max_points": 3}, {"transforms": {"lead_lag": True}},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_other_settings_are_refused(change: dict[str, Any], tmp_path: Path):
-    classifier(method="paper", checkpoint=tmp_path).fit(X, Y)
-    with pytest.raises(ValueError, match=r"member-1.pt was made with other series, targets or settings; give the same"):
-        classifier(method="paper", checkpoint=tmp_path, resume=True, **change).fit(X, Y)
+    settings: list[Any] = [{"n_features": 19}, {"max_iter": 7}, {"random_state": 1}, {"mask": True}, {"max_points": 3}]
+    settings += [{"transforms": {"lead_lag": True}}]
+    settings += [{"likelihood": "softmax"}, {"class_weight": {1: 2.0}}] if kind == "classifier" else []
+    message = r"member-1.pt was made with other series, targets or settings; give the same.* or start without resume"
+    for (series, y, *weights), change in [*((data, {}) for data in others), *(((X, Y), given) for given in settings)]:
+        fresh = estimator(kind, method="paper", checkpoint=tmp_path, resume=True, **change)
+        assert_refused(message, fresh.fit, series, y, sample_weight=weights[0] if weights else None)
 
 
 FULL = """

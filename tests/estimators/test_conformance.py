@@ -1,9 +1,7 @@
 """The estimators keep the conventions of scikit-learn and of aeon."""
 
-import json
 import pickle
 import re
-from importlib.util import find_spec
 from typing import Any, cast
 
 import numpy as np
@@ -15,13 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from helpers.processes import run
+from helpers.conformance import assert_aeon_finds_nothing_wrong, failed_checks, needs_aeon
 from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, estimator, outputs, random_walks, regressor, rising
 from siggpde import SigGPClassifier, SigGPRegressor
 
 KINDS = ("classifier", "regressor")
-needs_aeon = pytest.mark.skipif(find_spec("aeon") is None, reason="aeon is not installed")
 
 # scikit-learn takes a 2-D X for a table whose columns have a meaning each, and wants an error where predict or
 # partial_fit gets another number of them. Here they are time points, and series may have any length.
@@ -48,36 +45,18 @@ EXPECTED = {
     },
 }
 
-WITHOUT_AEON = """
-import json, sys, warnings
-sys.modules["aeon"] = None
-warnings.simplefilter("ignore")
-from sklearn.utils.estimator_checks import check_estimator
-import siggpde
-estimator = getattr(siggpde, sys.argv[1])(n_features=60, members=1, transforms={})
-found = check_estimator(estimator, on_fail=None)
-assert "aeon" not in {name.split(".")[0] for kind in type(estimator).__mro__ for name in [kind.__module__]}
-print(json.dumps([[one["check_name"], one["status"], str(one["exception"])] for one in found]))
-"""
-
 
 @needs_aeon
 @pytest.mark.parametrize("kind", [SigGPClassifier, SigGPRegressor])
 @pytest.mark.filterwarnings("ignore")
 def test_aeon_finds_nothing_wrong(kind: Any):
-    from aeon.testing.estimator_checking import check_estimator  # noqa: PLC0415 - not everyone has it
-
-    actual = check_estimator(kind, raise_exceptions=False, verbose=False)
-    assert len(actual) > 20
-    assert {name: result for name, result in actual.items() if result != "PASSED"} == {}
+    assert_aeon_finds_nothing_wrong(kind)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SigGPClassifier", "SigGPRegressor"])
 def test_scikit_learn_finds_nothing_wrong_but_lengths_and_weights(name: str):
-    actual = json.loads(run(WITHOUT_AEON, name).splitlines()[-1])
-    assert sum(status == "passed" for _, status, _ in actual) > 40
-    failed = {check: message for check, status, message in actual if status == "failed"}
+    failed = failed_checks(name, at_least=40, n_features=60, members=1, transforms={})
     assert {check: message for check, message in failed.items() if check not in EXPECTED[name]} == {}
     assert set(failed) == set(EXPECTED[name])
     assert all(re.search(MESSAGES[EXPECTED[name][check]], message) for check, message in failed.items())

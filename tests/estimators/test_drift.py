@@ -52,12 +52,8 @@ def test_the_kernel_is_the_normalised_signature_kernel_of_positions_and_time():
 
 def test_series_of_one_source_have_uniform_p_values():
     """With 19 permutations p is one of 20 values, each of probability 1/20."""
-    actual = np.array(
-        [
-            drift(random_walks(6, 2 * s, 1, 8), random_walks(9, 2 * s + 1, 1, 8), permutations=19).p_value
-            for s in range(150)
-        ]
-    )
+    pairs = ((random_walks(6, 2 * s, 1, 8), random_walks(9, 2 * s + 1, 1, 8)) for s in range(150))
+    actual = np.array([drift(*pair, permutations=19).p_value for pair in pairs])
     for level in (0.1, 0.25, 0.5, 0.75):
         error = math.sqrt(level * (1 - level) / len(actual))
         assert abs((actual <= level + 1e-9).mean() - level) < 3.5 * error

@@ -205,8 +205,7 @@ def test_a_failed_fit_changes_nothing(kind: str, what: str, monkeypatch: pytest.
     else:
         place = (training, "fit_by_views") if what == "the middle" else (type(fitted), "_set_fitted")
         monkeypatch.setattr(*place, fail)
-    with pytest.raises((ValueError, KeyboardInterrupt), match=match):
-        fitted.fit(other, labels)
+    assert_refused(match, fitted.fit, other, labels, error=(ValueError, KeyboardInterrupt))
     monkeypatch.undo()
     assert {k: v for k, v in vars(fitted).items() if k != "n_features"} == facts
     assert np.array_equal(outputs(fitted, X), before)

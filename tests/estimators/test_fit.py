@@ -98,7 +98,7 @@ def test_class_weights_shift_predictions(likelihood: str):
     X, y = X[rare], y[rare]
     settings: dict[str, Any] = {"likelihood": likelihood, **method_of(likelihood)}
     plain = classifier(**settings).fit(X, y).predict_proba(X)[:, 1].mean()
-    for weight in ("balanced", {1: len(y) / 16, 0: len(y) / 2 / (len(y) - 8)}, {1: 10.0}):
+    for weight in ("balanced", {1: 10.0}):
         shifted = classifier(**settings, class_weight=weight).fit(X, y).predict_proba(X)[:, 1].mean()
         assert shifted > plain + (0.02 if likelihood == "robustmax" else 0.05)
     even = classifier(**settings, class_weight={0: 1.0, 1: 1.0}).fit(X, y).predict_proba(X)[:, 1].mean()

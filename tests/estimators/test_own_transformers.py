@@ -1,7 +1,6 @@
 """Transformers of the user's own as views: fitted with the model, never saved with it, asked for when it is loaded."""
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 import siggpde
+from helpers.conformance import needs_aeon
 from helpers.small_estimators import rising
 from siggpde import SigGPClassifier
 from siggpde.persistence import ModelFileError
@@ -53,11 +53,10 @@ def test_it_is_a_view_among_others(fitted: Any):
     again.fit(X[:20], Y[:20])
 
 
-def test_the_transformer_is_asked_for(fitted: SigGPClassifier, saved: Path):
+def test_the_transformer_is_asked_for(fitted: Any, saved: Path):
     assert "Moments" not in (saved / "model.json").read_text()
-    assert json.loads((saved / "model.json").read_text())["facts"]["parameters"]["views"] == [
-        "linear", {"transformer": "moments"}
-    ]  # fmt: skip
+    facts = json.loads((saved / "model.json").read_text())["facts"]
+    assert facts["parameters"]["views"] == ["linear", {"transformer": "moments"}]
     with pytest.raises(ModelFileError, match=r"the view 'moments' .* not saved .* transformers=\{'moments': transfor"):
         siggpde.load(saved)
     loaded: Any = siggpde.load(saved, transformers={"moments": moments_of(fitted)})
@@ -88,7 +87,7 @@ def test_without_training_series(ragged: bool, tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("aeon") is None, reason="aeon is not installed")
+@needs_aeon
 def test_multirocket(tmp_path: Path):
     from aeon.transformations.collection.convolution_based import MultiRocket  # noqa: PLC0415 - not everyone has it
 

@@ -248,25 +248,19 @@ def test_settings_of_training_reach_the_schedule(monkeypatch: pytest.MonkeyPatch
         paper_method, "fit", lambda *parts, **given: (seen.append((parts, given)), real(*parts, **given))[1]
     )
     rows = list(range(40)), list(range(40, 60))
-    given_all = classifier(
-        batch_size=7, learning_rate=0.01, evaluate_every=5, validation=rows, theta=[0.5, 0.25], max_iter=10
-    )
-    mine: Any = clone(cast(Any, given_all))
+    chosen: Any = {"batch_size": 7, "learning_rate": 0.01, "evaluate_every": 5, "validation": rows, "max_iter": 10}
+    mine: Any = clone(cast(Any, classifier(**chosen, theta=[0.5, 0.25])))
     mine.fit(X, Y)
     ((_, _, schedule), given) = seen[0]
     assert schedule == siggpde.PaperSchedule(10, 7, 0.01, 5) and given["validation"] == rows
     start, *_ = mine.committee_.history.records
     np.testing.assert_allclose(start.theta, [0.5, 0.25])
     assert [record.iteration for record in mine.committee_.history.of("q")] == [4, 9]
-    classifier(validation=0.4, max_iter=1).fit(X, Y, groups=np.arange(60) // 3)
-    train, valid = seen[1][1]["validation"]
-    assert len(valid) == 24 and {row // 3 for row in train}.isdisjoint(row // 3 for row in valid)
-
-
-def test_given_transforms_are_taken_instead():
-    mine = fitted("three classes", max_iter=3, transforms={"lead_lag": True})
+    mine = classifier(validation=0.4, max_iter=1, transforms={"lead_lag": True}).fit(X, Y, groups=np.arange(60) // 3)
     (member,) = mine.committee_.members
     assert member.transform.options == PathOptions(lead_lag=True) and member.model.kernel.channels == 3
+    train, valid = seen[1][1]["validation"]
+    assert len(valid) == 24 and {row // 3 for row in train}.isdisjoint(row // 3 for row in valid)
 
 
 def test_gaps_unequal_lengths_and_long_rough_series():

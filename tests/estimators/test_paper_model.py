@@ -63,12 +63,8 @@ def test_borders_of_chunks_change_nothing(
     classifier: PaperModel, regressor: PaperModel, monkeypatch: pytest.MonkeyPatch
 ):
     def everything() -> list[Tensor]:
-        actual = [classifier.probabilities(NEW), *classifier.latents(NEW), *regressor.mean_and_variance(NEW)]
-        return [
-            *actual,
-            regressor.quantiles(NEW, [0.1, 0.9]),
-            regressor.log_predictive(NEW, torch.arange(11.0).double()),
-        ]
+        ends = regressor.quantiles(NEW, [0.1, 0.9]), regressor.log_predictive(NEW, torch.arange(11.0).double())
+        return [classifier.probabilities(NEW), *classifier.latents(NEW), *regressor.mean_and_variance(NEW), *ends]
 
     whole = everything()
     for size in (1, 4, 11):

@@ -19,9 +19,8 @@ RANDOM = np.random.default_rng(0)
 def windows(recordings: np.ndarray, width: int, step: int) -> tuple[np.ndarray, np.ndarray]:
     """Windows of recordings, and of which of them each is."""
     starts = range(0, recordings.shape[2] - width + 1, step)
-    return np.concatenate([recordings[:, :, at : at + width] for at in starts]), np.tile(
-        np.arange(len(recordings)), len(starts)
-    )
+    owner = np.tile(np.arange(len(recordings)), len(starts))
+    return np.concatenate([recordings[:, :, at : at + width] for at in starts]), owner
 
 
 @pytest.mark.parametrize("kind", KINDS)

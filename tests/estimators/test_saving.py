@@ -75,17 +75,10 @@ def test_learning_on_and_saving_again(kind: str, members: int, tmp_path: Path):
     assert np.array_equal(outputs(loaded.fit(X, Y), X), outputs(fitted.fit(X, Y), X))
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        np.where(Y, "hinauf ↑", "down"),
-        np.where(Y, "a", "b").astype(object),
-        np.where(Y, -7, 3),
-        Y.astype(bool),
-        Y / 1.0,
-    ],
-    ids=lambda labels: str(labels.dtype),
-)
+LABELS = [np.where(Y, "hinauf ↑", "down"), np.where(Y, "a", "b").astype(object), 3 - 10 * Y, Y.astype(bool), Y / 1.0]
+
+
+@pytest.mark.parametrize("labels", LABELS, ids=lambda labels: str(labels.dtype))
 def test_labels(labels: np.ndarray, tmp_path: Path):
     weight = {labels[0]: 2.0}
     fitted = classifier(class_weight=weight).fit(X, labels)
@@ -148,10 +141,7 @@ def test_another_process_executes_nothing(kind: str, tmp_path: Path):
 SPOILT: dict[str, tuple[dict[str, Any], str]] = {
     "unknown": ({"estimator": "SigGPForecaster"}, "'SigGPForecaster', which this version does not know; upgrade"),
     "labels": ({"classes": {"dtype": "<i8", "values": [1, 2, 3]}}, "3 labels but other classes"),
-    "members": (
-        {"committee": {"members": []}},
-        "committee.members must be a list of 1 to 10000 values, got a list of 0",
-    ),
+    "members": ({"committee": {"members": []}}, "committee.members must be a list of 1 to 10000 values, got .* of 0"),
     "settings": ({"parameters": {"colour": "red"}}, "holds no estimator that this version can read"),
 }
 """Changes of the facts, and what is to be said of them."""
@@ -192,11 +182,9 @@ def test_models_saved_long_ago(kind: str, tmp_path: Path):
     assert outputs(loaded, series) == pytest.approx(expected["outputs"], rel=accuracy, abs=1e-3 * accuracy)
     if kind == "weights":  # of features, without training series
         return
-    assert (
-        loaded.predict(series) == pytest.approx(expected["predict"], rel=accuracy)
-        if kind in ("regressor", "paper-numbers")
-        else (loaded.predict(series).tolist() == expected["predict"].tolist())
-    )
+    wanted = expected["predict"].tolist()
+    numbers = kind in ("regressor", "paper-numbers")
+    assert loaded.predict(series).tolist() == (pytest.approx(wanted, rel=accuracy) if numbers else wanted)
     assert loaded.log_likelihood(series, expected["y"]) == pytest.approx(expected["log_likelihood"], rel=accuracy)
     shutil.copytree(stored / kind, tmp_path / "m")
     loaded.partial_fit(series, expected["y"]).save(tmp_path / "m", force=True)

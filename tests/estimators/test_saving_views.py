@@ -46,6 +46,9 @@ def test_predictions_are_bitwise_the_same(kind: str, series: Any, settings: dict
     loaded.save(tmp_path / "again")
     first, again = (read_folder(tmp_path / name)[0] for name in ("m", "again"))
     assert first.keys() == again.keys() and all(torch.equal(first[name], again[name]) for name in first)
+    if not keep:
+        assert not any(word in name for name in first for word in ("landmarks", "centring", "alpha", "norms"))
+        assert all(block.landmarks == [] for block in fitted.committee_.blocks)
 
 
 @pytest.mark.parametrize("views", ["linear", "path", "kernel", "lifted", "windows", "spectrum"])
@@ -74,16 +77,6 @@ def test_landmarks_and_roots_of_many_are_in_single_precision(tmp_path: Path):
     fitted.save(tmp_path / "few")
     values = read_folder(tmp_path / "few")[0]["committee.landmarks.values"]
     assert values.dtype == torch.float32 and torch.equal(values.double(), fitted.committee_.landmarks.values)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_without_training_series_none_are_in_the_folder(kind: str, tmp_path: Path):
-    fitted = estimator(kind, **DEFAULTS, keep_series=False).fit(X, Y)
-    fitted.save(tmp_path / "m")
-    tensors = read_folder(tmp_path / "m")[0]
-    assert not any(word in name for name in tensors for word in ("landmarks", "centring", "alpha", "norms"))
-    assert all(block.landmarks == [] for block in fitted.committee_.blocks)
-    assert "contains no training series" in (tmp_path / "m" / "README.md").read_text()
 
 
 def test_settings_that_need_series():
@@ -143,7 +136,7 @@ def unusual(name: str) -> np.ndarray:
         series[0, 0, 3] = 1e9
     if name == "constant channel":
         series = np.concatenate([series, np.full_like(series, 7.0)], axis=1)
-    return series * {"huge": 1e100, "tiny": 1e-300, "zero": 0.0}.get(name, 1.0)
+    return series * {"huge": 1e147, "tiny": 1e-300, "zero": 0.0}.get(name, 1.0)
 
 
 @pytest.mark.parametrize(
