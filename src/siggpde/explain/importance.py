@@ -87,8 +87,9 @@ def global_importance(
         known = committee.mean_and_variance(batch)[0] if count is None else committee.probabilities(batch).argmax(1)
     by_channel = cut_effects(terms, batch, known, terms.names(names))
     pieces = min(regions, int(batch.counts().min()))
-    by_region = cut_effects(terms, batch, known, region_names(batch, pieces, time_format), pieces)
-    facts = [fact.name for block in committee.blocks if isinstance(block, FactsBlock) for fact in block.facts]
+    by_region = cut_effects(terms, batch, known, tuple(region_names(batch, pieces, time_format)), pieces)
+    blocks = [block for block in committee.blocks if isinstance(block, FactsBlock)]
+    facts = tuple(fact.name for block in blocks for fact in block.facts)
     by_fact = cut_effects(terms, batch, known, facts, facts=True) if facts else {}
     chosen = spread_over(known, count, _SERIES)
     contrasts, some = contrasts_of(known[chosen], count), batch[chosen]
@@ -200,13 +201,7 @@ def cut_series(terms: Terms, batch: SeriesBatch, regions: int | None) -> tuple[S
 
 
 def cut_effects(
-    terms: Terms,
-    batch: SeriesBatch,
-    targets: Tensor,
-    names: Sequence[str],
-    regions: int | None = None,
-    *,
-    facts: bool = False,
+    terms: Terms, batch: SeriesBatch, targets: Tensor, names: Letters, regions: int | None = None, facts: bool = False
 ) -> dict[int, list[Effect]]:
     """Returns the effects, by class, of `regions` or without them of channels or `facts` with these names."""
     classes, count = terms.logits.classes, len(names)
