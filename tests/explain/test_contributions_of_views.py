@@ -9,16 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers import small_view_committees as small
 from helpers.small_committees import batch_of, ends, labels_of
-from helpers.small_view_committees import (
-    SQUARES,
-    SUMS,
-    explained,
-    finite_committee_of,
-    importance_of_features,
-    small_views,
-    view_committee_of,
-)
+from helpers.small_view_committees import SQUARES, SUMS, explained, importance_of_features
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.weight_space import without_series
 from siggpde.explain import Importances, SeriesExplanation, explain_series
@@ -40,29 +33,25 @@ def batch(request):
 
 @pytest.fixture(scope="module")
 def classifier(batch):
-    return view_committee_of(batch, labels_of(batch, 3), 3)
+    return small.view_committee_of(batch, labels_of(batch, 3), 3)
 
 
 @pytest.fixture(scope="module")
 def regressor(batch):
-    return view_committee_of(batch, ends(batch))
+    return small.view_committee_of(batch, ends(batch))
+
+
+MEMBERS = st.sampled_from([SUMS, SQUARES, [SUMS[1], SQUARES[0]]])
 
 
 @settings(max_examples=12, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    channels=st.integers(1, 3),
-    length=st.integers(6, 20),
-    kinds=st.sampled_from([SUMS, SQUARES, [SUMS[1], SQUARES[0]]]),
-    ragged=st.booleans(),
-    background=st.booleans(),
-)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.integers(6, 20), MEMBERS, st.booleans(), st.booleans())
 def test_contributions_to_numbers_add_up(seed, channels, length, kinds, ragged, background):
-    views = small_views() if length >= 16 else [view for view in small_views() if view.kind != "spectrum"]
+    views = small.small_views() if length >= 16 else [view for view in small.small_views() if view.kind != "spectrum"]
     if length < 16:
         kinds = [replace(r, weights=tuple(pair for pair in r.weights if pair[0] != "spectrum1")) for r in kinds]
     batch = batch_of(14, length, channels, seed, ragged=ragged)
-    committee = view_committee_of(batch, ends(batch), None, kinds, views)
+    committee = small.view_committee_of(batch, ends(batch), None, kinds, views)
     names = [f"c{i}" for i in range(channels)]
     new = batch_of(4, length, channels, seed + 1, ragged=ragged)
     base = batch_of(5, length, channels, seed + 2) if background else None
@@ -74,13 +63,11 @@ def test_contributions_to_numbers_add_up(seed, channels, length, kinds, ragged, 
     for result, latent in zip(explanations, wanted, strict=True):
         assert result.latent == pytest.approx(latent, rel=1e-9, abs=1e-9 * max(1.0, *sizes))
         assert result.constant + sum(view.value for view in result.views) == pytest.approx(result.latent)
-        assert result.constant + sum(term.value for term in result.contributions) + result.rest == pytest.approx(
-            result.latent
-        )
+        shown = sum(term.value for term in result.contributions)
+        assert result.constant + shown + result.rest == pytest.approx(result.latent)
         assert result.rest == pytest.approx(0.0, **close)
-        assert result.constant + sum(term.value for term in result.interactions) == pytest.approx(
-            result.latent, **close
-        )
+        together = sum(term.value for term in result.interactions)
+        assert result.constant + together == pytest.approx(result.latent, **close)
     shown = explain_series(committee, new, names, top=3, background=base)
     for few, every in zip(shown, explanations, strict=True):
         assert few.constant + sum(term.value for term in few.contributions) + few.rest == pytest.approx(few.latent)
@@ -95,9 +82,8 @@ def test_contributions_to_classes_are_of_the_two_most_probable(batch, classifier
         first, second = CLASSES.index(result.label), CLASSES.index(result.runner_up)
         assert [first, second] == chances[row].sort(descending=True).indices[:2].tolist()
         assert result.latent == pytest.approx(float(logits[row, first] - logits[row, second]), abs=1e-9)
-        assert result.constant + result.rest + sum(c.value for c in result.contributions) == pytest.approx(
-            result.latent
-        )
+        shown = sum(term.value for term in result.contributions)
+        assert result.constant + result.rest + shown == pytest.approx(result.latent)
         assert result.constant + sum(view.value for view in result.views) == pytest.approx(result.latent)
         assert len(result.contributions) == 5 and result.series == row
 
@@ -105,7 +91,7 @@ def test_contributions_to_classes_are_of_the_two_most_probable(batch, classifier
 def test_the_term_of_a_feature_is_what_the_prediction_loses_with_it(batch):
     """Of a sum of kernels: with the feature at the landmarks' mean the latent is smaller by its term."""
     recipe = Recipe("extremes", (("extremes", 1.0), ("L", 3.0)))
-    committee = view_committee_of(batch, ends(batch), None, [recipe])
+    committee = small.view_committee_of(batch, ends(batch), None, [recipe])
     block = next(block for block in committee.blocks if isinstance(block, TransformerBlock))
     explanations = explain_series(committee, batch, NAMES, top=EVERYTHING)
     before, plain = explained(committee, batch), type(block).parts
@@ -119,9 +105,8 @@ def test_the_term_of_a_feature_is_what_the_prediction_loses_with_it(batch):
 
         block.parts = without.__get__(block)
         loss = before - explained(committee, batch)
-        terms = [
-            next(t.value for t in result.contributions if t.name == f"extremes {feature}") for result in explanations
-        ]
+        name = f"extremes {feature}"
+        terms = [next(t.value for t in result.contributions if t.name == name) for result in explanations]
         assert terms == pytest.approx(loss[:, 0].tolist(), abs=1e-6)
 
 
@@ -129,7 +114,7 @@ def test_a_square_shares_products_equally():
     """(1 + c)² / 4 with c = c_1 + c_2: each kernel has its own share of c² and half of the product."""
     batch = batch_of(20, 18)
     recipe = Recipe("LP²", (("L", 1.0), ("P", 1.0)), 2)
-    committee = view_committee_of(batch, ends(batch), None, [recipe])
+    committee = small.view_committee_of(batch, ends(batch), None, [recipe])
     (member,), rows = committee.members, committee.rows(batch)
     assert member.norms is not None
     size = (recipe.average(rows).variance[:, None] * member.norms).sqrt()
@@ -173,7 +158,7 @@ def test_features_have_names_and_letters_in_words(batch, classifier):
 
 def test_sets_of_many_channels_are_called_all():
     batch = batch_of(12, 18, channels=4)
-    committee = view_committee_of(batch, ends(batch), None, [Recipe("LP", (("L", 1.0), ("P", 1.0)))])
+    committee = small.view_committee_of(batch, ends(batch), None, [Recipe("LP", (("L", 1.0), ("P", 1.0)))])
     (result, *_) = explain_series(committee, batch, ["a", "b", "c", "d"])
     assert "all channels" in {term.name for term in result.interactions}
 
@@ -195,7 +180,7 @@ def test_channels_called_as_letters_are_told_apart_and_numbers_have_units(batch,
 def test_importance_is_the_spread_of_contributions(batch, classes):
     """Of members of power 1 exactly: the terms of the explanation of a number, one by one."""
     y = ends(batch) if classes is None else labels_of(batch, classes)
-    committee = view_committee_of(batch, y, classes, SUMS)
+    committee = small.view_committee_of(batch, y, classes, SUMS)
     importances = importance_of_features(committee, batch, NAMES, top=EVERYTHING)
     assert importances.series == len(batch) and importances.all_features == len(importances)
     whole = sum(part.importance for part in importances)
@@ -222,15 +207,13 @@ def _spreads(contributions):
 
 
 def test_importance_and_explanations_do_not_depend_on_chunks(monkeypatch, batch, classifier):
-    importances = importance_of_features(classifier, batch, NAMES)
-    explanations = explain_series(classifier, batch, NAMES, CLASSES)
-    assert importance_of_features(classifier, batch, NAMES) == importances
-    assert explain_series(classifier, batch, NAMES, CLASSES) == explanations
+    importances, same = (importance_of_features(classifier, batch, NAMES) for _ in range(2))
+    explanations, alike = (explain_series(classifier, batch, NAMES, CLASSES) for _ in range(2))
+    assert same == importances and alike == explanations
     monkeypatch.setattr("siggpde.explain.terms.CHUNK", 7)
     again = importance_of_features(classifier, batch, NAMES)
-    assert [feature.importance for feature in again] == pytest.approx(
-        [feature.importance for feature in importances], rel=1e-8
-    )
+    wanted = [feature.importance for feature in importances]
+    assert [feature.importance for feature in again] == pytest.approx(wanted, rel=1e-8)
     for one, other in zip(explain_series(classifier, batch, NAMES, CLASSES), explanations, strict=True):
         assert one.series == other.series
         assert [t.value for t in one.contributions] == pytest.approx([t.value for t in other.contributions], rel=1e-8)
@@ -238,7 +221,7 @@ def test_importance_and_explanations_do_not_depend_on_chunks(monkeypatch, batch,
 
 
 def test_what_is_like_all_others_moves_into_the_constant(batch):
-    committee = view_committee_of(batch, ends(batch), None, SUMS)
+    committee = small.view_committee_of(batch, ends(batch), None, SUMS)
     explanations = explain_series(committee, batch, NAMES, top=EVERYTHING, background=batch)
     constants = {round(result.constant, 8) for result in explanations}
     assert len(constants) == 1
@@ -256,7 +239,7 @@ def test_the_channel_that_decides_is_found():
     labels = torch.arange(40) % 2
     values[:, :, 1] += 2.0 * labels[:, None]
     batch = SeriesBatch(values)
-    committee = view_committee_of(batch, labels, 2)
+    committee = small.view_committee_of(batch, labels, 2)
     importances = importance_of_features(committee, batch, ["a", "b", "c"])
     words = [result for result in importances if "kernel" not in result.name and len(set(result.letters)) < 4]
     assert "b" in words[0].letters
@@ -273,9 +256,8 @@ def check_sums(explanations: list[SeriesExplanation], wanted: list[float]) -> No
     assert len(explanations) == len(wanted)
     for result, latent in zip(explanations, wanted, strict=True):
         assert result.latent == pytest.approx(latent, **SUM)
-        assert result.rest == pytest.approx(
-            0.0, abs=1e-8 * max(1.0, sum(abs(term.value) for term in result.contributions))
-        )
+        size = max(1.0, sum(abs(term.value) for term in result.contributions))
+        assert result.rest == pytest.approx(0.0, abs=1e-8 * size)
         for terms in (result.contributions, result.views, result.interactions):
             assert sum(term.value for term in terms) == pytest.approx(latent - result.constant, **SUM)
 
@@ -291,9 +273,7 @@ def check_same(one: SeriesExplanation, other: SeriesExplanation, close: float) -
 
 def check_same_importances(one: Importances, other: Importances, close: float) -> None:
     for form in ("features", "views"):
-        ours, theirs = (
-            {part.name: part.importance for part in getattr(importances, form)} for importances in (one, other)
-        )
+        ours, theirs = ({part.name: part.importance for part in getattr(each, form)} for each in (one, other))
         assert theirs == pytest.approx(ours, rel=close, abs=close * max(ours.values()))
 
 
@@ -301,14 +281,13 @@ def check_same_importances(one: Importances, other: Importances, close: float) -
 @pytest.mark.parametrize("classes", [None, 3])
 def test_without_landmarks_contributions_are_the_same(batch: SeriesBatch, classes: int | None, background: bool):
     y = ends(batch) if classes is None else labels_of(batch, classes)
-    exact = finite_committee_of(batch, y, classes)
+    exact = small.finite_committee_of(batch, y, classes)
     reduced, _ = without_series(exact, complete=True)
     assert reduced.members[0].features.parts[0].weights.dtype == torch.float64
     new, labels = batch_of(5, 18, seed=1, ragged=batch.lengths is not None), None if classes is None else [0, 1, 2]
     base = batch_of(6, 18, seed=2) if background else None
-    kept, explanations = (
-        explain_series(model, new, NAMES, labels, EVERYTHING, background=base) for model in (exact, reduced)
-    )
+    more = (new, NAMES, labels, EVERYTHING)
+    kept, explanations = (explain_series(model, *more, background=base) for model in (exact, reduced))
     logits = explained(reduced, new)
     if classes is None:
         check_sums(explanations, logits[:, 0].tolist())
@@ -322,14 +301,12 @@ def test_without_landmarks_contributions_are_the_same(batch: SeriesBatch, classe
 
 
 def test_weights_in_single_precision_are_explained_as_they_are(batch: SeriesBatch):
-    exact = finite_committee_of(batch, ends(batch))
+    exact = small.finite_committee_of(batch, ends(batch))
     reduced, _ = without_series(exact, complete=True, most_bytes=2**12)
-    assert all(
-        part.weights.dtype == torch.float32 for member in reduced.members for part in member.features.parts.values()
-    )
-    for one, other in zip(
-        *(explain_series(committee, batch, NAMES, top=EVERYTHING) for committee in (exact, reduced)), strict=True
-    ):
+    parts = [part for member in reduced.members for part in member.features.parts.values()]
+    assert all(part.weights.dtype == torch.float32 for part in parts)
+    kept, bare = (explain_series(committee, batch, NAMES, top=EVERYTHING) for committee in (exact, reduced))
+    for one, other in zip(kept, bare, strict=True):
         check_same(one, other, 1e-6)
         whole = sum(term.value for term in other.contributions)
         assert whole == pytest.approx(other.latent - other.constant, **SUM)

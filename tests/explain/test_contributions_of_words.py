@@ -200,9 +200,8 @@ def test_time_stamps_are_used():
     for term in (term for result in explanations for term in result.contributions):
         spreads.setdefault(term.name, []).append(term.value)
     importances = importance_of_features(committee, batch, NAMES, top=1000)
-    assert {feature.name: feature.importance for feature in importances} == pytest.approx(
-        {name: float(np.std(values)) for name, values in spreads.items()}, rel=1e-9
-    )
+    wanted = {name: float(np.std(values)) for name, values in spreads.items()}
+    assert {feature.name: feature.importance for feature in importances} == pytest.approx(wanted, rel=1e-9)
 
 
 def test_inputs_and_models_are_left_alone(batch, classifier):
@@ -232,9 +231,7 @@ def test_wrong_settings_are_refused(batch, classifier, regressor):
     assert_refused("top must be at least 1, got 0", explain_series, classifier, batch, NAMES, CLASSES, top=0)
     assert_refused("and max_series at least 2, got 0 and 500", global_importance, classifier, batch, NAMES, top=0)
     assert_refused("got 10 and 1", global_importance, classifier, batch, NAMES, max_series=1)
-    assert_refused(
-        "1 series do not show what varies.*give at least 2", global_importance, classifier, batch_of(1), NAMES
-    )
+    assert_refused("1 series do not show.*give at least 2", global_importance, classifier, batch_of(1), NAMES)
 
 
 def test_words_are_read_in_plain_english():

@@ -88,9 +88,8 @@ def test_it_finds_what_trying_everything_finds(seed: int):
     drawn, predict = line_canvas(seed), linear(seed)
     now = predict(drawn.raw[None])[0]
     goal = NumberGoal(now + 0.3, np.inf, True, 0.0, 1.0)
-    every = [
-        Change(0, a, b, (0,), float(scale)) for a, b in itertools.combinations(range(LENGTH + 1), 2) for scale in SCALES
-    ]
+    stretches = itertools.combinations(range(LENGTH + 1), 2)
+    every = [Change(0, a, b, (0,), float(scale)) for a, b in stretches for scale in SCALES]
     turning = goal.reached(predict(drawn.changed(every)))
     best = min((drawn.size(change) for change, there in zip(every, turning, strict=True) if there), default=None)
     result = Search(drawn, goal, predict, certain, 0.05).run()

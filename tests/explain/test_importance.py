@@ -45,13 +45,11 @@ def test_the_planted_channel_region_and_class(fitted):
 
 def test_of_few_series_words_stay_apart_and_wrong_labels_turn_the_sign(fitted):
     model, _ = fitted
-    X, _ = series(40, 1)
+    X, y = series(40, 1)
     assert any(part.others for part in model.importance(X, 5).words)
     assert not any(part.others for part in model.importance(X[:6], 5).words)
     (only,) = model.importance(X[::2], 2).classes  # all of one class: the mean over them
     assert only.label == "bump" and only.series == 20 and max(only.channels, key=lambda c: c.effect).name == "cause"
-    model, _ = fitted
-    X, y = series(40, 1)
     wrong = np.where(y == "bump", "flat", "bump")
     (bump,) = [effects for effects in model.importance(X, 3, wrong).classes if effects.label == "bump"]
     cause = next(effects for effects in bump.channels if effects.name == "cause")
@@ -82,9 +80,8 @@ def test_what_the_paper_reads():
     mean = model.committee_.members[0].model.variational.mean.detach()[0]
     words = [word for word in model.committee_.members[0].model.features.words if word]
     assert reading.all_words == model.importance(X, y=y).all_words == len(words) == 19 and len(reading.words) == 4
-    assert [word.size for word in reading.words] == pytest.approx(
-        mean[1:].abs().sort(descending=True).values[:4].tolist()
-    )
+    wanted = mean[1:].abs().sort(descending=True).values[:4].tolist()
+    assert [word.size for word in reading.words] == pytest.approx(wanted)
     letters = ("time", *NAMES)
     place = int(mean[1:].abs().argmax())
     assert reading.words[0].name == "–".join(letters[letter] for letter in words[place])

@@ -11,18 +11,9 @@ from helpers.small_committees import batch_of, ends, labels_of, one_member
 from helpers.small_view_committees import finite_committee_of, view_committee_of
 from siggpde.committee.recipes import Recipe
 from siggpde.committee.weight_space import without_series
-from siggpde.explain import PermutationSettings, SegmentContributions
-from siggpde.explain.importance import (
-    contrasts_of,
-    cut_effects,
-    cut_series,
-    global_importance,
-    spread_over,
-    term_effects,
-    whole_sums,
-)
+from siggpde.explain import PermutationSettings, SegmentContributions, importance, shapley
+from siggpde.explain.importance import contrasts_of, cut_effects, global_importance, term_effects, whole_sums
 from siggpde.explain.posterior import Gaussian
-from siggpde.explain.shapley import segment_contributions
 from siggpde.explain.terms import terms_of
 from siggpde.gp.likelihoods import Bernoulli, Softmax
 from siggpde.series import SeriesBatch
@@ -75,12 +66,8 @@ def test_words_have_the_posterior_of_dense_weights(batch, new):
     names = [words.names.index(name) for name in ("a", "time–a", "b–a")]
     groups = [[[names[0]], names[1:]]]
     posterior = term_effects(terms, new, contrasts, words, groups)
-    widths = [
-        part.values.shape[1]
-        for block in committee.blocks
-        if isinstance(block, FeatureBlock)
-        for part in block.landmarks
-    ]
+    finite = [block for block in committee.blocks if isinstance(block, FeatureBlock)]
+    widths = [part.values.shape[1] for block in finite for part in block.landmarks]
     sizes = zip(words.parts, widths, strict=True)
     word_of = [torch.full((width,), -1) if part is None else part for part, width in sizes]
     of_column = torch.cat(word_of)
@@ -167,7 +154,7 @@ def test_channels_and_regions_sum_to_the_whole_effect(batch, ragged):
     effects = [cut_effects(terms, new, targets, NAMES), cut_effects(terms, new, targets, list("1234"), 4)]
     sums = [[sum(effect.effect for effect in effects) for effects in by_class.values()] for by_class in effects]
     assert len(sums[0]) == 3 and sums[0] == pytest.approx(sums[1], abs=1e-6)
-    cut, credits = cut_series(terms, new, None)
+    cut, credits = importance.cut_series(terms, new, None)
     assert credits.sum(0).tolist() == [0.0, 0.0, 1.0, -1.0]
     series = cut[torch.arange(2, 32, 4)]
     directions = terms.logits.class_directions()
@@ -178,12 +165,11 @@ def test_channels_and_regions_sum_to_the_whole_effect(batch, ragged):
 
 def test_contrasts_and_probabilities():
     contrasts = contrasts_of(torch.tensor([0, 0, 2, 2, 2]), 3)
-    assert contrasts.sides == [0, 2] and contrasts.weights[0].tolist() == pytest.approx(
-        [0.5, 0.5, -1 / 3, -1 / 3, -1 / 3]
-    )
+    assert contrasts.sides == [0, 2]
+    assert contrasts.weights[0].tolist() == pytest.approx([0.5, 0.5, -1 / 3, -1 / 3, -1 / 3])
     assert contrasts_of(torch.tensor([3.0, 1.0, 2.0]), None).weights[0].tolist() == pytest.approx([1.0, -0.5, -0.5])
     assert contrasts_of(torch.tensor([1, 1]), 3).weights.tolist() == [[0.5, 0.5]]
-    assert spread_over(torch.tensor([0] * 10 + [1, 1]), 2, 6).tolist()[-2:] == [10, 11]
+    assert importance.spread_over(torch.tensor([0] * 10 + [1, 1]), 2, 6).tolist()[-2:] == [10, 11]
     chances = Gaussian(torch.tensor([-1.96, 0.0, 2.0]), torch.tensor([1.0, 1.0, 0.0])).probability_of_sign()
     assert chances.tolist() == pytest.approx([0.975, 0.5, 1.0], abs=1e-3)
 
@@ -194,21 +180,19 @@ SETTINGS = PermutationSettings(segments=3, permutations=4, seed=1)
 def contributions_of(committee, batch: SeriesBatch, classes: int | None, background=None, settings=SETTINGS):
     labels = None if classes is None else list(range(classes))
     pairs = None if classes is None else torch.tensor([[1, 0]] * len(batch))
-    return segment_contributions(terms_of(committee), batch, NAMES, labels, pairs, settings, background)
+    return shapley.segment_contributions(terms_of(committee), batch, NAMES, labels, pairs, settings, background)
 
 
 def sampled_of(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What `sample_credits` returns, as it is called."""
-    import siggpde.explain.shapley as module  # noqa: PLC0415
-
     seen: list[Any] = []
-    plain = module.sample_credits
+    plain = shapley.sample_credits
 
     def kept(*arguments: Any) -> Any:
         seen.append(plain(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(module, "sample_credits", kept)
+    monkeypatch.setattr(shapley, "sample_credits", kept)
     return seen
 
 
@@ -252,10 +236,8 @@ def joint_kernels(committee, seen: SeriesBatch) -> dict[str, Rows]:
 def joint_covariances(committee, batch: SeriesBatch) -> list[Tensor]:
     """Cov (latents or 1, n, n) of the latents of every member."""
     if committee.method == "paper":
-        return [
-            member.model.predict_f(member.paths(batch).values, full_cov=True)[1].double()
-            for member in committee.members
-        ]
+        found = (member.model.predict_f(member.paths(batch).values, full_cov=True) for member in committee.members)
+        return [covariance.double() for _, covariance in found]
     seen = committee.standard(batch)
     joint, rows, covariances = joint_kernels(committee, seen), committee.rows(batch), []
     for member in committee.members:
@@ -336,13 +318,11 @@ def test_uncertainty_is_the_same_without_series_and_falls_with_more():
 
 
 def test_memory_is_bounded_by_channels_at_a_time(monkeypatch: pytest.MonkeyPatch):
-    import siggpde.explain.shapley as module  # noqa: PLC0415
-
     batch = batch_of(24, 12)
     committee = view_committee_of(batch, labels_of(batch, 3), 3)
     (whole,) = contributions_of(committee, batch[:1], 3)
-    monkeypatch.setattr(module, "_LARGEST_SUMS", 1)  # one channel
-    monkeypatch.setattr(module, "_LARGEST_CHUNK", 5)
+    monkeypatch.setattr(shapley, "_LARGEST_SUMS", 1)  # one channel
+    monkeypatch.setattr(shapley, "_LARGEST_CHUNK", 5)
     (parts,) = contributions_of(committee, batch[:1], 3)
     assert parts.std == pytest.approx(whole.std, rel=1e-6)
     assert [stretch.std for stretch in parts.main] == pytest.approx([stretch.std for stretch in whole.main], rel=1e-6)
@@ -351,10 +331,8 @@ def test_memory_is_bounded_by_channels_at_a_time(monkeypatch: pytest.MonkeyPatch
 def test_without_uncertainty_contributions_are_the_same():
     batch = batch_of(12, 20)
     committee = view_committee_of(batch, ends(batch))
-    (whole,), (fast,) = (
-        contributions_of(committee, batch[:1], None, settings=PermutationSettings(4, 4, uncertainty=known))
-        for known in (True, False)
-    )
+    both = (PermutationSettings(4, 4, uncertainty=known) for known in (True, False))
+    (whole,), (fast,) = (contributions_of(committee, batch[:1], None, settings=settings) for settings in both)
     assert whole.std is not None and fast.std is None and fast.contrast_std is None
     assert np.array_equal(whole.values, fast.values) and np.array_equal(whole.sampling_error, fast.sampling_error)
     assert fast.main and all(stretch.std is None and "±" not in str(stretch) for stretch in fast.main)

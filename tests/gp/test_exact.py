@@ -1,7 +1,5 @@
 """The exact schedule: the posterior of dense regression, noise by leave-one-out, and going on bitwise."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any
@@ -179,9 +177,8 @@ def test_numbers_are_judged_by_the_density_of_what_was_left_out(count: int):
     computed = best_noise(features, y)
     refitted = left_out_score(features, y, computed.noise)
     assert (computed.score, computed.amplitude) == pytest.approx(refitted, rel=1e-5)
-    scores = [
-        left_out_score(features, y, noise)[0] for noise in NOISES[:-6]
-    ]  # least noise: the plain way is inaccurate
+    # The least noise is left out: there the plain way is inaccurate.
+    scores = [left_out_score(features, y, noise)[0] for noise in NOISES[:-6]]
     assert computed.score == pytest.approx(min(scores), abs=2e-5)
 
 

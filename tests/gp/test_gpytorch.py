@@ -1,7 +1,5 @@
 """GPyTorch: the strategy gives the ELBO of SignatureGP, and its likelihoods work through the adapter."""
 
-from __future__ import annotations
-
 import math
 import sys
 

@@ -1,7 +1,5 @@
 """Landmark series as inducing variables, and the Newton basis with its pivots against plain algorithms."""
 
-from __future__ import annotations
-
 import logging
 from functools import partial
 from typing import Any

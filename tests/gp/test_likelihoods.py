@@ -1,7 +1,5 @@
 """Likelihoods: what all of them promise, what they refuse, and the list of their names without torch."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 
@@ -183,12 +181,7 @@ def test_class_weights_multiply_training_and_leave_predictions(name, arguments):
     assert torch.equal(weighted.log_predictive(mean, variance, y), plain.log_predictive(mean, variance, y))
 
 
-@given(
-    kind=st.sampled_from(sorted(MAKERS)),
-    seed=st.integers(0, 2**20),
-    log_spread=st.floats(-12, 3),
-    log_size=st.floats(-3, 2),
-)
+@given(st.sampled_from(sorted(MAKERS)), st.integers(0, 2**20), st.floats(-12, 3), st.floats(-3, 2))
 @settings(max_examples=40, deadline=None)
 def test_jensen_holds_and_concave_ones_have_no_negative_a(kind, seed, log_spread, log_size):
     """E[log p] <= log E[p], at any spread; the quadratures of the two sides may differ a little."""

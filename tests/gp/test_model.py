@@ -6,20 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from helpers import small_models
 from helpers.random_paths import generator
 from helpers.refusals import assert_refused
-from helpers.small_models import (
-    QUIET,
-    dense_covariance,
-    disturb,
-    exact_gp,
-    gradients_are_right,
-    labels,
-    series,
-    small_gp,
-    targets,
-    whole_gp,
-)
+from helpers.small_models import QUIET, disturb, exact_gp, labels, series, small_gp, targets, whole_gp
 from siggpde.gp.features import OrthogonalSignatureFeatures
 from siggpde.gp.kernel import SignatureKernel
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Softmax
@@ -33,7 +23,7 @@ both = pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def dense_marginals(model: SignatureGP, x: Tensor) -> tuple[Tensor, Tensor]:
     """By the formulas at the top of the module, written out."""
     seen = model.project(x)
-    s, sigma = seen.features.detach().double(), dense_covariance(model.variational)
+    s, sigma = seen.features.detach().double(), small_models.dense_covariance(model.variational)
     mean = s @ model.variational.mean.detach().double().T
     prior = model.kernel(x, diag=True).detach()
     rows = [[prior[n] - s[n] @ s[n] + s[n] @ sigma[c] @ s[n] for c in range(len(sigma))] for n in range(len(s))]
@@ -50,7 +40,7 @@ def test_the_elbo_is_the_dense_formula(covariance: str, likelihood):
     y = targets(x) if likelihood.is_gaussian else labels(x, likelihood.classes)
     model = disturb(small_gp(likelihood, 9, amplitude=1.4, theta=[0.7, 0.9], covariance=covariance, tol=1e-13))
     mean, variance = dense_marginals(model, x)
-    sigma, m = dense_covariance(model.variational), model.variational.mean.detach()
+    sigma, m = small_models.dense_covariance(model.variational), model.variational.mean.detach()
     kl = 0.5 * sum(sigma[c].trace() + m[c] @ m[c] - 9 - torch.logdet(sigma[c]) for c in range(len(m)))
     wanted = likelihood.expected_log_prob(mean, variance, y).sum() - kl
     assert model.elbo(x, y).item() == pytest.approx(wanted.item(), rel=1e-10)
@@ -58,7 +48,7 @@ def test_the_elbo_is_the_dense_formula(covariance: str, likelihood):
     whole = model.elbo(x, y).item()
     assert sum(parts) / 3 == pytest.approx(whole, rel=1e-12)
     assert model.elbo(list(x), y).item() == pytest.approx(whole, rel=1e-12)
-    assert gradients_are_right(model, lambda: model.elbo(x, y), rtol=1e-5)
+    assert small_models.gradients_are_right(model, lambda: model.elbo(x, y), rtol=1e-5)
     got = model.predict_f(x)
     assert torch.allclose(got[0], mean, rtol=1e-10, atol=1e-12) and torch.allclose(got[1], variance, rtol=1e-9)
 
@@ -148,9 +138,8 @@ def test_one_series_one_class_and_no_series():
     x = series(3)
     model = disturb(small_gp(Softmax(3), 7))
     one_class = torch.zeros(3, dtype=torch.long)
-    assert model.elbo(x, one_class).item() == pytest.approx(
-        sum(model.elbo(x[i : i + 1], one_class[:1], total=3).item() for i in range(3)) / 3, rel=1e-12
-    )
+    single = [model.elbo(x[i : i + 1], one_class[:1], total=3).item() for i in range(3)]
+    assert model.elbo(x, one_class).item() == pytest.approx(sum(single) / 3, rel=1e-12)
     assert model.predict(x[:1]).shape == (1, 3) and model.sample_f(x[:1]).shape == (1, 1, 3)
     assert [part.shape for part in model.predict_f(x[:0])] == [(0, 3), (0, 3)]
     assert_refused("the batch is empty", model.elbo, x[:0], one_class[:0])

@@ -1,7 +1,5 @@
 """Natural gradients: their fixed point is the optimum, of a fit as of an update with new series."""
 
-from __future__ import annotations
-
 import copy
 import math
 from itertools import pairwise
@@ -72,9 +70,8 @@ def test_the_fixed_point_is_the_optimum_that_autograd_finds(kind: str, covarianc
     loose = kind in ("softmax", "student")
     assert natural.elbo(x, y).item() == pytest.approx(wanted, abs=2e-3 if loose else 1e-6)
     assert torch.allclose(natural.variational.mean, other.variational.mean, atol=2e-2 if loose else 1e-3)
-    assert torch.allclose(
-        dense_covariance(natural.variational), dense_covariance(other.variational), atol=2e-2 if loose else 1e-3
-    )
+    actual, wanted = dense_covariance(natural.variational), dense_covariance(other.variational)
+    assert torch.allclose(actual, wanted, atol=2e-2 if loose else 1e-3)
 
 
 def test_minibatch_targets_average_to_the_whole_one():

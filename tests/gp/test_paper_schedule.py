@@ -1,7 +1,5 @@
 """The paper's schedule: where its phases lead and end; Nadam against torch, native steps against plain ones."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import replace

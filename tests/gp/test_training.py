@@ -1,7 +1,5 @@
 """Around a fit: signatures, history, split, time limit, what is refused, and checkpoints that go on bitwise."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os
@@ -64,10 +62,8 @@ def test_a_cache_sees_what_the_model_sees_when_the_scales_have_moved(case: str):
         got, wanted = cache.project(model, rows), model.project(X[rows], lengths=lengths[rows])
         for name in ("features", "variance", "tail"):
             assert torch.allclose(getattr(got, name), getattr(wanted, name), rtol=1e-10, atol=1e-10)
-        slopes = [
-            torch.autograd.grad(s.features.sum() + 3 * s.tail.sum() + s.variance.sum(), list(model.kernel.parameters()))
-            for s in (got, wanted)
-        ]
+        sums = [s.features.sum() + 3 * s.tail.sum() + s.variance.sum() for s in (got, wanted)]
+        slopes = [torch.autograd.grad(total, list(model.kernel.parameters())) for total in sums]
         assert all(torch.allclose(a, b, rtol=1e-8, atol=1e-8) for a, b in zip(*slopes, strict=True))
     with torch.no_grad():
         tail = cache.project(model, torch.arange(60)).tail

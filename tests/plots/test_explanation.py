@@ -83,9 +83,8 @@ def test_given_axes_come_back_and_gaps_stay_gaps(pyplot, drawn):
     values = VALUES.copy()
     values[0, 10:15] = np.nan
     figure, axes = pyplot.subplots(3, 1, figsize=(80 / 25.4, 4), layout="constrained")
-    assert all(
-        one is other for one, other in zip(plot_series(values, PARTS, EDGES, axes, times=POINTS), axes, strict=True)
-    )
+    again = plot_series(values, PARTS, EDGES, axes, times=POINTS)
+    assert all(one is other for one, other in zip(again, axes, strict=True))
     assert np.isnan(segments(axes[0])[0].get_ydata()).sum() == 5
     assert pyplot.get_fignums() == [figure.number]
     drawn(axes[0])
@@ -239,10 +238,8 @@ def test_what_is_uncertain_is_visible_on_pages_of_both_colours(background):
 def test_the_std_of_the_posterior_comes_first_and_none_is_drawn_too(explained, pyplot, fitted):
     segments = explained.segments
     pale = replace(explained, segments=replace(segments, contrast_std=np.full_like(segments.contrast, 1e6)))
-    colours = [
-        min(min(line.get_color()) for line in plot_explanation(explanation, X[0])[0].lines[1:5])
-        for explanation in (explained, pale)
-    ]
+    drawn = (plot_explanation(explanation, X[0])[0].lines[1:5] for explanation in (explained, pale))
+    colours = [min(min(line.get_color()) for line in lines) for lines in drawn]
     assert colours[1] > 0.5 and colours[1] >= colours[0]
     (fast,) = fitted.explain(X[:1], segments=4, permutations=4, uncertainty=False)
     assert len(plot_explanation(fast, X[0])) == len(X[0])

@@ -25,9 +25,8 @@ def test_effects_and_what_the_paper_reads(pyplot, drawn):
     ax = plots.plot_effects(EFFECTS, label="effect on fat (%)")
     bars: Any = ax.patches
     assert [bar.get_width() for bar in bars] == [2.0, -1.0, 0.1]
-    assert [bar.get_facecolor() for bar in bars] == [
-        pyplot.matplotlib.colors.to_rgba(colour) for colour in (FOR, AGAINST, PALE)
-    ]
+    wanted = [pyplot.matplotlib.colors.to_rgba(colour) for colour in (FOR, AGAINST, PALE)]
+    assert [bar.get_facecolor() for bar in bars] == wanted
     assert [text.get_text() for text in ax.get_yticklabels()] == [part.name for part in EFFECTS]
     drawn(ax)
     assert_refused("no effects to draw", plots.plot_effects, [])
@@ -92,11 +91,8 @@ def test_names_are_broken_between_words_and_are_as_large_as_they_can_be(narrow):
     names = ["time–hand height–hand height–time and 24 like it", "hand height"]
     ax = plots.plot_importance([Importance(name, (), 0.5, 0.5) for name in names], narrow)
     names_drawn = [text.get_text() for text in ax.get_yticklabels()]
-    assert (
-        names_drawn[0].replace("–\n", "–").replace("\n", " ") == names[0]
-        and "\n" in names_drawn[0]
-        and names_drawn[1] == names[1]
-    )
+    first, second = names_drawn[:2]
+    assert first.replace("–\n", "–").replace("\n", " ") == names[0] and "\n" in first and second == names[1]
     assert ax.get_yticklabels()[0].get_fontsize() == pytest.approx(letters(ax) - 0.5)
     assert ax.patches[0].get_height() < 0.5  # few bars are no blocks
     wide, _ = fitted(["windows of the series at mean 0 and spread 1, by thirds"] * 19, 9.5, 510, 10)

@@ -19,10 +19,8 @@ def test_kernel_directions_tell_groups_apart_and_need_landmarks(lines):
     committee = model.committee_
     batch = model._batch(X)
     rows = committee.rows(batch)
-    gram = sum(
-        weight * member.mixed(rows).gram.numpy()
-        for weight, member in zip(committee.weights.tolist(), committee.members, strict=True)
-    )
+    grams = (member.mixed(rows).gram.numpy() for member in committee.members)
+    gram = sum(weight * one for weight, one in zip(committee.weights.tolist(), grams, strict=True))
     seen, landmarks = committee.standard(batch).values, committee.landmarks.values
     column = [int((landmarks - one).square().sum((1, 2)).argmin()) for one in seen]  # of each series of X
     gram, centre = np.asarray(gram)[:, column], np.eye(24) - 1 / 24

@@ -43,9 +43,8 @@ def test_metrics_and_errors_of_counts_are_those_of_repeated_series():
     ends = judged.figures(counts)
     for row, plain in enumerate(counts.astype(int)):
         r = np.repeat(np.arange(60), plain)
-        wanted = regression_metrics(
-            judged.y[r], judged.mean[r], judged.std[r], -judged.loss[r], {0.9: (low[r], high[r])}
-        )
+        of_rows = judged.y[r], judged.mean[r], judged.std[r], -judged.loss[r]
+        wanted = regression_metrics(*of_rows, {0.9: (low[r], high[r])})
         for name in ("rmse", "mae", "r2", "nlpd"):
             assert ends[name][row] == pytest.approx(getattr(wanted, name), abs=1e-12), name
         assert ends["coverage"][row] == pytest.approx(wanted.coverage[0.9])
@@ -103,8 +102,7 @@ def test_classes_have_intervals_of_resampled_groups():
     right = np.repeat([True, False, True, True], 25)
     p = np.where(right[:, None], [0.9, 0.1], [0.1, 0.9])
     judgement = ClassJudgement(["a", "b"], np.zeros(100, dtype=int), p, -np.log(p[:, 0]), None, False)
-    (apart,), (together,) = (
-        parts(replace(judgement, groups=groups), False) for groups in (None, np.repeat(np.arange(4), 25))
-    )
+    both = (replace(judgement, groups=groups) for groups in (None, np.repeat(np.arange(4), 25)))
+    (apart,), (together,) = (parts(one, False) for one in both)
     assert apart.value == together.value == 0.75
     assert together.low == pytest.approx(0.25) and together.high == 1 and apart.low > 0.6

@@ -24,9 +24,8 @@ FEWEST_FIGURES = 6
 def check(page: Page) -> None:
     """What holds for every page."""
     assert page.sections == SECTIONS
-    assert [link["href"] for link in page.all("a") if (link["href"] or "").startswith("#")][-8:] == [
-        f"#{name}" for name in SECTIONS
-    ]
+    inside = [link["href"] for link in page.all("a") if (link["href"] or "").startswith("#")]
+    assert inside[-8:] == [f"#{name}" for name in SECTIONS]
     images = page.all("img")
     assert len(images) >= FEWEST_FIGURES
     for image in images:
@@ -119,9 +118,8 @@ def test_text_of_the_data_is_never_markup(tmp_path: Path):
     groups = np.where(np.arange(40) % 3 == 0, "<svg/onload=alert(2)>", "g")
     where = tmp_path / "a<b>&'.html"
     ids = [f"<b>{number}</b>" for number in range(40)]
-    page = parsed(
-        made.report(X + 0.01, y, where, groups=groups, ids=ids, title="</title><script>", target="<u>", explained=1)
-    )
+    more: Any = {"groups": groups, "ids": ids, "title": "</title><script>", "target": "<u>", "explained": 1}
+    page = parsed(made.report(X + 0.01, y, where, **more))
     check(page)
     assert page.all("script") == [] and page.all("b") != [] and page.all("i") == [] and page.all("u") == []
     assert evil in page.text and not any("onerror" in attributes for _, attributes in page.tags)

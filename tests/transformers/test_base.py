@@ -1,8 +1,6 @@
 """The base of the transformers, on the smallest one, and the conventions of scikit-learn and aeon."""
 
-import json
 import pickle
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from helpers.processes import run
+from helpers.conformance import assert_aeon_finds_nothing_wrong, failed_checks, needs_aeon
 from helpers.refusals import assert_refused
 from helpers.small_estimators import random_walks
 from siggpde import SignatureTransformer, WindowSignatureTransformer
@@ -115,35 +113,16 @@ def test_errors_name_the_setting_and_threads_are_put_back():
     assert torch.get_num_threads() == before
 
 
-NAMES = ["SignatureTransformer", "WindowSignatureTransformer"]
-needs_aeon = pytest.mark.skipif(find_spec("aeon") is None, reason="aeon is not installed")
-
 # scikit-learn takes a 2-D X for a table whose columns have a meaning each, and wants an error where transform gets
 # another number of them. Here they are time points, and series may have any length.
 EXPECTED = {"check_n_features_in_after_fitting", "check_transformer_general"}
-
-WITHOUT_AEON = """
-import json, sys, warnings
-sys.modules["aeon"] = None
-warnings.simplefilter("ignore")
-from sklearn.utils.estimator_checks import check_estimator
-import siggpde
-transformer = getattr(siggpde, sys.argv[1])()
-results = check_estimator(transformer, on_fail=None)
-assert "aeon" not in {name.split(".")[0] for kind in type(transformer).__mro__ for name in [kind.__module__]}
-print(json.dumps([[one["check_name"], one["status"], str(one["exception"])] for one in results]))
-"""
 
 
 @needs_aeon
 @pytest.mark.parametrize("kind", [Means, SignatureTransformer, WindowSignatureTransformer])
 @pytest.mark.filterwarnings("ignore")
 def test_aeon_finds_nothing_wrong(kind: Any):
-    from aeon.testing.estimator_checking import check_estimator  # noqa: PLC0415 - not everyone has it
-
-    computed = check_estimator(kind, raise_exceptions=False, verbose=False)
-    assert len(computed) > 20
-    assert {name: result for name, result in computed.items() if result != "PASSED"} == {}
+    assert_aeon_finds_nothing_wrong(kind)
 
 
 @needs_aeon
@@ -156,11 +135,9 @@ def test_with_aeon_transformers_are_those_of_aeon():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["SignatureTransformer", "WindowSignatureTransformer"])
 def test_scikit_learn_finds_nothing_wrong_but_lengths(name: str):
-    computed = json.loads(run(WITHOUT_AEON, name).splitlines()[-1])
-    assert sum(status == "passed" for _, status, _ in computed) > 30
-    failed = {check: message for check, status, message in computed if status == "failed"}
+    failed = failed_checks(name, at_least=30)
     assert set(failed) == EXPECTED
     assert all("number of features" in message.replace("\n", " ") for message in failed.values())
 

@@ -75,9 +75,8 @@ def test_names_say_what_a_feature_is():
     np.testing.assert_allclose(area, (table["level–flow"] - table["flow–level"]) / 2, atol=1e-12)
     X = random_walks(6, 1, 9)
     names = SignatureTransformer(depth=1, lead_lag=True, append="arc", channel_names=["level"]).fit(X)
-    assert list(names.get_feature_names_out()) == [
-        "time", "level", "path length", "level before", "path length before"
-    ]  # fmt: skip
+    wanted = ["time", "level", "path length", "level before", "path length before"]
+    assert list(names.get_feature_names_out()) == wanted
     same = SignatureTransformer(depth=1, channel_names=["time"]).fit(X).get_feature_names_out()
     assert list(same) == ["time", "time 0"]
 
@@ -134,11 +133,8 @@ def test_the_logarithm_holds_the_same_information(seed: int, window):
     X = random_walks(1, 2, 17, seed=seed) / 4
     log = SignatureTransformer(depth=3, logsignature=True, **window).fit(X)
     plain = SignatureTransformer(depth=3, **window).fit(X)
-    for part, expected in zip(
-        np.split(log.transform(X)[0], len(log.windows_)),
-        np.split(plain.transform(X)[0], len(log.windows_)),
-        strict=True,
-    ):
+    parts = (np.split(one.transform(X)[0], len(log.windows_)) for one in (log, plain))
+    for part, expected in zip(*parts, strict=True):
         again = exponential(lie_series(part.tolist(), list(log.elements_)), 3)
         np.testing.assert_allclose([again[word] for word in plain.elements_], expected, rtol=1e-9, atol=1e-9)
 
@@ -212,8 +208,8 @@ def test_settings_that_make_no_sense(settings: dict[str, Any], message: str):
 def test_windows_too_short_for_differences():
     transformer = SignatureTransformer(window="dyadic", difference=2).fit(random_walks(5, 2, 17))
     short = [random_walks(1, 2, 17)[0], random_walks(1, 2, 6)[0]]
-    with pytest.raises(ValueError, match=r"the window 0–25 % of series 1 has 2 points, too few to take differences 2"):
-        transformer.transform(short)
+    message = "the window 0–25 % of series 1 has 2 points, too few to take differences 2"
+    assert_refused(message, transformer.transform, short)
 
 
 Settings = tuple[Any, Any, Any, Any]
@@ -231,16 +227,14 @@ def test_windows_in_points_in_shares_and_by_default():
     assert spans(intervals("sliding", 4, 4, None, 10), 10) == [(0, 3), (4, 7), (6, 9)]  # the last one is at the end
     assert spans(intervals("expanding", 4, 3, None, 10), 10) == [(0, 3), (0, 6), (0, 9)]
     assert spans(intervals("expanding", 4, 4, None, 10), 10) == [(0, 3), (0, 7), (0, 9)]
-    assert spans(intervals("dyadic", None, None, 2, 9), 9) == [
-        (0, 8), (0, 4), (4, 8), (0, 2), (2, 4), (4, 6), (6, 8)
-    ]  # fmt: skip
+    halves, quarters = [(0, 4), (4, 8)], [(0, 2), (2, 4), (4, 6), (6, 8)]
+    assert spans(intervals("dyadic", None, None, 2, 9), 9) == [(0, 8), *halves, *quarters]
     assert spans(intervals("sliding", 10, None, None, 10), 10) == [(0, 9)]
     assert spans(intervals("sliding", 0.5, 0.25, None, 9), 9) == [(0, 4), (2, 6), (4, 8)]
     assert intervals("sliding", 0.5, None, None, 9) == intervals("sliding", 5, 2, None, 9)
     assert intervals("sliding", None, None, None, 41) == intervals("sliding", 0.25, 0.125, None, 41)
-    assert [str(window) for window in intervals("expanding", None, None, None, 41)] == [
-        "0–25 %", "0–50 %", "0–75 %", "0–100 %"
-    ]  # fmt: skip
+    expanding = intervals("expanding", None, None, None, 41)
+    assert [str(window) for window in expanding] == ["0–25 %", "0–50 %", "0–75 %", "0–100 %"]
 
 
 shares = st.floats(0.01, 1)
@@ -260,11 +254,9 @@ def test_windows_of_any_length_lie_in_the_series_and_reach_its_ends(settings: Se
     for first, last in here:
         assert 0 <= first <= last <= other - 1 and (last > first or other == 1)
     assert min(first for first, _ in here) == 0 and max(last for _, last in here) == other - 1
-    scaled = [
-        (window.start * (other - 1) / window.last, window.stop * (other - 1) / window.last) for window in computed
-    ]
-    for (first, last), (start, stop) in zip(here, scaled, strict=True):
-        assert abs(first - start) <= 1 and abs(last - stop) <= 1
+    for (first, last), window in zip(here, computed, strict=True):
+        scale = (other - 1) / window.last
+        assert abs(first - window.start * scale) <= 1 and abs(last - window.stop * scale) <= 1
 
 
 @modest

@@ -2,7 +2,6 @@
 
 import pickle
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from helpers.conformance import needs_aeon
 from helpers.refusals import assert_refused
 from helpers.small_estimators import random_walks
 from siggpde import WindowSignatureTransformer
@@ -87,7 +87,7 @@ def test_errors_name_the_setting():
 PAGE = Path(__file__).parents[2] / "docs" / "transformers.md"
 
 
-@pytest.mark.skipif(find_spec("aeon") is None, reason="aeon is not installed")
+@needs_aeon
 @pytest.mark.filterwarnings("ignore")
 def test_the_example_runs_and_wins():
     try:
