@@ -117,18 +117,8 @@ def test_two_ranks_fit_pendigits_as_one_process_does(tmp_path: Path):
 @pytest.mark.slow
 def test_a_rank_that_is_killed_stops_the_others_and_any_number_go_on(tmp_path: Path):
     write(long_table(80), tmp_path / "data.csv")
-    settings = [
-        "fit",
-        tmp_path / "data.csv",
-        *LONG,
-        "--target",
-        "kind",
-        *SETTINGS,
-        "--method",
-        "paper",
-        "--max-iter",
-        "300",
-    ]
+    paper = [*SETTINGS, "--method", "paper", "--max-iter", "300"]
+    settings = ["fit", tmp_path / "data.csv", *LONG, "--target", "kind", *paper]
     assert run(*settings, "--output", tmp_path / "whole").exit_code == 0
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -157,8 +147,7 @@ def test_a_rank_that_is_killed_stops_the_others_and_any_number_go_on(tmp_path: P
     assert resumed.returncode == 0, resumed.stderr
     assert not (tmp_path / "part.checkpoint").exists()
     new = long_table(9, seed=2)
-    series = np.stack(
-        [group.select("day", "x", "y").to_numpy().T for _, group in new.group_by("who", maintain_order=True)]
-    )
+    parts = new.partition_by("who", maintain_order=True)
+    series = np.stack([part.select("day", "x", "y").to_numpy().T for part in parts])
     whole, part = (loaded(tmp_path / name).predict_proba(series) for name in ("whole", "part"))
     np.testing.assert_allclose(part, whole, rtol=1e-8, atol=1e-10)

@@ -22,9 +22,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 
 @pytest.mark.slow
 def test_the_recipe_makes_the_model_of_one_process(tmp_path: Path):
-    recipe = re.search(
-        r'^```py title="ray_fit.py"\n(.*?)^```', PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
+    text = PAGE.read_text(encoding="utf-8")
+    recipe = re.search(r'^```py title="ray_fit.py"\n(.*?)^```', text, re.MULTILINE | re.DOTALL)
     assert recipe is not None
     (tmp_path / "ray_fit.py").write_text(recipe[1], encoding="utf-8")
     X, y = rising(40, classes=3)

@@ -1,7 +1,5 @@
 """Frames of pandas and CSV files: units, zones, separators, decimal commas, encodings; and the options of formats."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of predictions, whole and block by block."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -15,7 +13,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-import siggpde
 from helpers.refusals import assert_refused
 from helpers.small_estimators import classifier, estimator, random_walks, regressor, rising
 from siggpde import predict_stream
@@ -61,10 +58,9 @@ def test_types_do_not_depend_on_what_failed_and_failures_are_named(model: Any):
     nothing = prediction_table(model, SeriesData(np.full_like(X, np.nan)), on_error="skip")
     assert nothing.schema == table.schema
     assert nothing["prediction"].null_count() == 16 and nothing["error"].null_count() == 0
-    with pytest.raises(ValueError, match=r"series w03 is infinite \(inf\) in channel 0 at time point 1"):
-        prediction_table(model, SeriesData(damaged(X), ids=IDS))
-    with pytest.raises(ValueError, match="on_error must be 'fail' or 'skip'; got 'ignore'"):
-        prediction_table(model, SeriesData(X), on_error="ignore")  # type: ignore[arg-type]
+    message, bad = r"series w03 is infinite \(inf\) in channel 0 at time point 1", SeriesData(damaged(X), ids=IDS)
+    assert_refused(message, prediction_table, model, bad)
+    assert_refused("'fail' or 'skip'; got 'ignore'", prediction_table, model, SeriesData(X), on_error="ignore")
 
 
 def test_series_that_only_the_prediction_refuses_are_found():
@@ -74,11 +70,8 @@ def test_series_that_only_the_prediction_refuses_are_found():
     table = prediction_table(model, SeriesData(far), on_error="skip")
     assert table["error"].is_not_null().arg_true().to_list() == [5]
     assert "series 5" in table["error"][5] and "too large" in table["error"][5]
-    np.testing.assert_allclose(
-        table[f"p({model.classes_[1]})"].drop_nulls().to_numpy(),
-        model.predict_proba(np.delete(X, 5, axis=0))[:, 1],
-        rtol=1e-12,
-    )
+    actual, kept = table[f"p({model.classes_[1]})"].drop_nulls().to_numpy(), np.delete(X, 5, axis=0)
+    np.testing.assert_allclose(actual, model.predict_proba(kept)[:, 1], rtol=1e-12)
 
 
 def test_streams_skip_too_and_go_on_only_as_they_began(model: Any, tmp_path: Path):
@@ -86,10 +79,11 @@ def test_streams_skip_too_and_go_on_only_as_they_began(model: Any, tmp_path: Pat
     many[1100, 0, 0] = np.inf
     np.save(tmp_path / "x.npy", many)
     output = tmp_path / "out.parquet"
-    assert_refused("series 1100 is infinite", siggpde.predict_stream, model, tmp_path / "x.npy", output, block=1024)
-    with pytest.raises(ValueError, match="was made with another model, file or settings"):
-        siggpde.predict_stream(model, tmp_path / "x.npy", output, block=1024, on_error="skip", resume=True)
-    siggpde.predict_stream(model, tmp_path / "x.npy", output, block=1024, on_error="skip", force=True)
+    streams = (model, tmp_path / "x.npy", output)
+    assert_refused("series 1100 is infinite", predict_stream, *streams, block=1024)
+    message = "was made with another model, file or settings"
+    assert_refused(message, predict_stream, *streams, block=1024, on_error="skip", resume=True)
+    predict_stream(*streams, block=1024, on_error="skip", force=True)
     table = pl.read_parquet(output)
     assert table["error"].is_not_null().arg_true().to_list() == [1100] and len(table) == 1280
     assert table["prediction"].is_null().arg_true().to_list() == [1100]
@@ -222,10 +216,10 @@ def test_other_blocks_are_not_mixed_in(walker: Any, source: Path, change: str, m
         (BlockFolder.of(output).folder / "facts.json").write_text("{")
     else:
         settings[change] = {"level": 0.5, "block": 2 * BLOCK}[change]
-    with pytest.raises(ValueError, match="was made with another model, file or settings"):
-        predict_stream(walker, source, output, resume=True, **settings)
-    with pytest.raises(FileExistsError, match="resume=True goes on, force=True starts anew"):
-        predict_stream(walker, source, output, **settings)
+    message = "was made with another model, file or settings"
+    assert_refused(message, predict_stream, walker, source, output, resume=True, **settings)
+    message = "resume=True goes on, force=True starts anew"
+    assert_refused(message, predict_stream, walker, source, output, error=FileExistsError, **settings)
     predict_stream(walker, source, output, force=True, **settings)
     assert pl.read_parquet(output).equals(expected(walker, source))
 
@@ -254,8 +248,8 @@ def test_wrong_calls(walker: Any, source: Path, settings: dict[str, Any], error:
     (source.parent / "new.parquet").touch()
     (source.parent / "new.csv").write_text("x\n1\n")
     given = {"source": "new.npy", "output": "out.parquet"} | settings
-    with pytest.raises(error, match=message):
-        predict_stream(walker, source.parent / given.pop("source"), source.parent / given.pop("output"), **given)
+    paths = [source.parent / given.pop(name) for name in ("source", "output")]
+    assert_refused(message, predict_stream, walker, *paths, error=error, **given)
     assert not list(source.parent.glob("*.parts"))
 
 

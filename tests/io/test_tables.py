@@ -1,7 +1,5 @@
 """Tables, long and wide, from files and from memory, against pandas; groups, weights, and tables without series."""
 
-from __future__ import annotations
-
 import csv
 import re
 import tempfile
@@ -349,6 +347,7 @@ GROUPED = pl.DataFrame(
     }
 )
 TIMED = {"series": "who", "time": "day"}
+DAYS = [datetime(2020, 1, 1 + i % 2) for i in range(5)]
 
 
 def long(**changes) -> pl.DataFrame:
@@ -369,32 +368,16 @@ def long(**changes) -> pl.DataFrame:
         (long(), {"series": "who", "time": "day", "channels": ["day"]}, "column 'day' is both time= and channels="),
         (long(), {"series": "who", "channels": ["kind"]}, "column 'kind', row 0: expected a number; got 'A'"),
         (long(), {"time": "day"}, "time='day' is for tables with one row a point"),
-        (
-            long(day=[1, 1, 1, 2, 1]),
-            TIMED,
-            "2 rows of 5 have the same time as another of the series, in 2 of 2 series: 'ann' at 1, 'bob' at 1. Say",
-        ),
-        (
-            long(day=[datetime(2020, 1, 1 + i % 2) for i in range(5)]),
-            TIMED,
-            "2 rows of 5 have .* in 2 of 2 series: 'ann' at 2020-01-01 00:00:00, 'bob' at 2020-01-02 00:00:00. Say",
-        ),
+        (long(day=[1, 1, 1, 2, 1]), TIMED, "2 rows of 5 .* same time .* 2 of 2 series: 'ann' at 1, 'bob' at 1. Say"),
+        (long(day=DAYS), TIMED, "2 of 2 series: 'ann' at 2020-01-01 00:00:00, 'bob' at 2020-01-02 00:00:00. Say"),
         (long(), {"series": "who", "duplicates": "mean"}, "duplicates='mean' .* name the column of times with time="),
         (long(), {**TIMED, "duplicates": "none"}, "duplicates='none' .* known are error, first, last, mean"),
         (long(day=[1, 2, None, 3, 4]), TIMED, "column 'day', row 2: expected a time; got None"),
         (long(day=[1, 2, NAN, 3, 4]), TIMED, "row 2: expected a time; got nan"),
         (long(day=list("abcde")), {"series": "who", "time": "day"}, "neither numbers nor dates .* starts with 'a'"),
         (long(day=[True] * 5), {"series": "who", "time": "day"}, "column 'day' is Boolean; a time must be"),
-        (
-            long(kind=list("ABBBB")),
-            {"series": "who", "target": "kind"},
-            "series 'ann' has several labels .*'A', 'B'; write",
-        ),
-        (
-            long(kind=["A", None, "A", None, None]),
-            {"series": "who", "target": "kind"},
-            "series 'bob' has no label .*; fill it in",
-        ),
+        (long(kind=list("ABBBB")), {"series": "who", "target": "kind"}, "'ann' has several labels .*'A', 'B'; write"),
+        (long(kind=["A", None, "A", None, None]), {**TIMED, "target": "kind"}, "'bob' has no label .*; fill it in"),
         (long(who=["a", None, "a", "b", "b"]), {"series": "who"}, "row 1 does not say which series .*; fill it in"),
         (long(x=["1", "2", "3", "four", "5"]), {"series": "who"}, "column 'x', row 3: expected a number; got 'four'"),
         (pl.DataFrame({"s": [1], "v": ["a"]}), {"series": "s"}, "no columns of numbers for .* the 2 columns are s, v"),
@@ -481,14 +464,8 @@ WIDE_OF_GROUPS = pl.DataFrame({"who": [7, 7, 8], "kind": ["a", "b", "a"], "count
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", None])
 def test_long_tables(tmp_path: Path, suffix: str | None):
-    options = {
-        "series": "walk",
-        "time": "day",
-        "target": "kind",
-        "groups": "who",
-        "sample_weight": "counts",
-        "ignore": ["none"],
-    }
+    options = {"series": "walk", "time": "day", "target": "kind", "groups": "who", "ignore": ["none"]}
+    options |= {"sample_weight": "counts"}
     if suffix is None:
         data = from_frame(GROUPED, **options)
     else:
@@ -526,8 +503,8 @@ def test_arrays(tmp_path: Path):
     nobody = {"groups": "nobody", "ignore": ["person", "counts"], "error": FileNotFoundError}
     assert_refused("groups 'nobody' not found", read, tmp_path / "some.npz", **nobody)
     np.savez(tmp_path / "wrong.npz", X=x, person=who[:2])
-    with pytest.raises(ValueError, match=r"groups must have shape \(3,\), one a series; got \(2,\)"):
-        read(tmp_path / "wrong.npz", groups="person")
+    message = r"groups must have shape \(3,\), one a series; got \(2,\)"
+    assert_refused(message, read, tmp_path / "wrong.npz", groups="person")
     both = {"X_train": x, "X_test": x, "y_train": who, "y_test": who}
     np.savez(tmp_path / "parts.npz", person=np.array([0, 1, 1]), **both)
     assert read(tmp_path / "parts.npz", part="train", groups="person").groups.tolist() == [0, 1, 1]  # pyright: ignore
@@ -569,10 +546,9 @@ def test_spans_of_time():
 
 @pytest.mark.parametrize("span", ["", "1y", "0d", "-1d", "day", "1d 2h", "nan", "inf"])
 def test_spans_that_are_none(span: str):
-    with pytest.raises(ValueError, match="a span of time is a number with one of the units s, min, h, d, w"):
-        groups_by_time(windows(["2024-01-07"]), span)
-    with pytest.raises(ValueError, match="groups by time need time stamps; name the column of times with time="):
-        groups_by_time(SeriesData(np.zeros((2, 1, 3))), "1d")
+    message = "a span of time is a number with one of the units s, min, h, d, w"
+    assert_refused(message, groups_by_time, windows(["2024-01-07"]), span)
+    assert_refused("stamps; name .* with time=", groups_by_time, SeriesData(np.zeros((2, 1, 3))), "1d")
     data = windows(["2024-01-07", "2024-01-08"])
     data.X[1, 0, 0] = np.nan  # pyright: ignore
     assert_refused("series 1 has no time at its first point", groups_by_time, data, "1d")
@@ -594,14 +570,10 @@ LONG_HEADER = "who,day,x,kind\n"
         (LONG_HEADER + "a,1,2,k\n,2,3,k\n", "line 3 does not say which series", TIMED),
         (
             LONG_HEADER + "a,2024-01-01,2,k\nb,2024-13-01,2,k\n",
-            "column 'day', line 3: expected a date, as in other rows; got '2024-13-01'; write .* as '2024-01-01'",
+            "'day', line 3: .* '2024-13-01'; write .* '2024-0",
             TIMED,
         ),
-        (
-            LONG_HEADER + "a,soon,2,k\nb,2024-11-01,2,k\nb,2024-11-02,2,k\n",
-            "column 'day', line 2: expected a date, as in other rows; got 'soon'; write .* as '2024-11-01'",
-            TIMED,
-        ),
+        (LONG_HEADER + "a,soon,2,k\nb,2024-11-01,2,k\nb,2024-11-02,2,k\n", "'day', line 2: .* 'soon'; write", TIMED),
         (LONG_HEADER + "a,1,2,k\na,2,3,k\nb,soon,2,k\n", "line 4: expected a number, as .*; got 'soon'", TIMED),
         (LONG_HEADER + STAMPED, "rows look like points.* Say series='who', time='day'", {"target": "kind"}),
     ],
@@ -668,8 +640,7 @@ def test_facts_have_one_value_a_series_and_gaps():
         ({"series": "who", "facts": ["age"], "channels": ["age", "x"]}, "'age' is both facts= and channels="),
         ({"facts": ["x", "x"], "series": "who"}, "facts= names a column twice"),
     ):
-        with pytest.raises(ValueError, match=message):
-            from_frame(frame, **options)
+        assert_refused(message, from_frame, frame, **options)
 
 
 def test_facts_are_written_and_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture):

@@ -1,7 +1,5 @@
 """Text files of the archives, .ts and .arff: ours against aeon's, and the flavours in which they occur."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

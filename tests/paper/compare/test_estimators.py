@@ -74,9 +74,8 @@ def test_regressions_are_as_sure_as_they_may_be():
     assert model.std_ == pytest.approx(0.5, rel=0.25)
     mean, std = model.predict(X[100:], return_std=True)
     errors = (y[100:] - mean) / std
-    assert model.log_likelihood(X[100:], y[100:]) == pytest.approx(
-        -0.5 * errors**2 - np.log(std) - 0.5 * np.log(2 * np.pi)
-    )
+    wanted = -0.5 * errors**2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+    assert model.log_likelihood(X[100:], y[100:]) == pytest.approx(wanted)
     quantiles = model.predict_quantiles(X[100:], [0.05, 0.5, 0.95])
     assert quantiles[:, 1] == pytest.approx(mean) and quantiles[:, 2] - mean == pytest.approx(1.6449 * std, rel=1e-3)
 
@@ -131,17 +130,14 @@ def test_the_temperature_is_the_best_of_a_fine_grid(n: int, classes: int, noise:
         chances = (1 - 1 / (n + 2)) * powers / powers.sum(axis=1, keepdims=True) + 1 / (n + 2) / classes
         prior = 0.5 * (math.log(temperature) - centre) ** 2
         best.append(prior - np.log(chances[np.arange(n), y]).sum())
-    assert (
-        methods.temperature_loss(math.log(link.temperature), scores, y, methods.lapse_of(n), centre) <= min(best) + 1e-9
-    )
+    least = methods.temperature_loss(math.log(link.temperature), scores, y, methods.lapse_of(n), centre)
+    assert least <= min(best) + 1e-9
     assert link.temperature == pytest.approx(grid[int(np.argmin(best))], rel=5e-3)
 
 
 def test_temperatures_and_probabilities_of_links():
-    actual = [
-        methods.fit_link(*noisy_scores(300, 3, noise), methods.lapse_of(300), methods.RIDGE_CENTRE).temperature
-        for noise in (0.3, 1, 3)
-    ]
+    more = methods.lapse_of(300), methods.RIDGE_CENTRE
+    actual = [methods.fit_link(*noisy_scores(300, 3, noise), *more).temperature for noise in (0.3, 1, 3)]
     assert actual[0] > actual[1] > actual[2]
     link = methods.fit_link(np.zeros((5, 2)), np.array([0, 1, 0, 1, 0]), methods.lapse_of(5), methods.RIDGE_CENTRE)
     assert link.temperature == pytest.approx(4.0, rel=1e-3)

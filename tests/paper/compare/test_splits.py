@@ -4,19 +4,9 @@ import numpy as np
 import pytest
 
 from helpers.refusals import assert_refused
-from siggpde_paper.compare.splits import (
-    LEAST_POINTS,
-    Split,
-    at_most,
-    common_length,
-    cross_validation,
-    equal_lengths,
-    held_out,
-    join,
-    resample,
-    shares,
-    take,
-)
+from siggpde_paper.compare import Split
+from siggpde_paper.compare import splits as module
+from siggpde_paper.compare.splits import at_most, common_length, cross_validation, equal_lengths, held_out, resample
 
 LABELS = np.array(["a"] * 60 + ["b"] * 30 + ["c"] * 9 + ["d"])
 
@@ -30,7 +20,7 @@ def test_resamples():
     split = resample(LABELS, 20, 40, 0, stratify=True)
     train = dict(zip(*np.unique(LABELS[split.train], return_counts=True), strict=True))
     test = dict(zip(*np.unique(LABELS[split.test], return_counts=True), strict=True))
-    assert train == {"a": 12, "b": 6, "c": 1, "d": 1}  # exact shares are 12, 6, 1.8 and 0.2
+    assert train == {"a": 12, "b": 6, "c": 1, "d": 1}  # exact module.shares are 12, 6, 1.8 and 0.2
     assert abs(test["a"] - 24) <= 1 and abs(test["b"] - 12) <= 1 and "d" not in test
     split = resample(LABELS, 90, 1000, 0, stratify=True)
     assert len(split.test) == 10
@@ -43,7 +33,7 @@ def test_resamples():
 @pytest.mark.parametrize("total", [4, 5, 17, 50, 99, 100])
 def test_shares_add_up_within_the_counts(total: int):
     counts = np.array([60, 30, 9, 1])
-    actual = shares(counts, total, least=1)
+    actual = module.shares(counts, total, least=1)
     assert actual.sum() == total and (actual >= 1).all() and (actual <= counts).all()
 
 
@@ -106,10 +96,11 @@ def test_series_of_equal_lengths_by_hand():
     assert equal_lengths(stamped, 6, time_channel=0).tolist() == [[[0, 2, 4, 6, 8, 10]]]
     X = np.random.default_rng(0).normal(size=(4, 2, 12))
     assert equal_lengths(X, 12) is X
-    assert common_length(X) == 12 and common_length(X[:, :, :3]) == LEAST_POINTS
+    assert common_length(X) == 12 and common_length(X[:, :, :3]) == module.LEAST_POINTS
     X = np.arange(12.0).reshape(3, 1, 4)
     ragged = [X[0], X[1][:, :2]]
-    assert join(X, X).shape == (6, 1, 4) and isinstance(join(X, ragged), list) and len(join(ragged, X)) == 5
-    assert take(X, np.array([2, 0]))[0].tolist() == X[2].tolist()
-    assert take(ragged, np.array([1]))[0].shape == (1, 2)
+    assert module.join(X, X).shape == (6, 1, 4)
+    assert isinstance(module.join(X, ragged), list) and len(module.join(ragged, X)) == 5
+    assert module.take(X, np.array([2, 0]))[0].tolist() == X[2].tolist()
+    assert module.take(ragged, np.array([1]))[0].shape == (1, 2)
     assert equal_lengths(ragged, 4)[1, 0] == pytest.approx([4, 4 + 1 / 3, 4 + 2 / 3, 5])

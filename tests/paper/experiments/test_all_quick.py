@@ -72,9 +72,8 @@ def check_tables(name: str, report: str) -> None:
     elif name == "million":
         assert first == [f"{config['synthetic']:,} synthetic", f"{config['series']:,} original"]
     elif name == "weather":
-        assert {method["name"] for method in config["methods"].values()} <= {
-            row[0] for table in actual for row in table
-        }
+        rows = {row[0] for table in actual for row in table}
+        assert {method["name"] for method in config["methods"].values()} <= rows
     else:
         assert all(any(method in row[0] for row in actual[0]) for method in ("SigGPDE", "GPSig-IT", "GPSig-IS"))
     if name in ("pendigits", "whales", "scales", "crops", "million"):

@@ -73,11 +73,8 @@ def test_weather(method: str):
     train, each = every.take(thin(every.wet, config["data"]["ratio"], 0)), config["methods"][method]["each"]
     weeks, share = train.day // config["data"]["block_days"], config["paper"]["validation"]
     theirs = fit_paper_model(train.x, train.wet, weeks, config["paper"], by_series=each, seed=0)
-    mine = estimator(
-        config["paper"],
-        transforms=PATH | {"scale": "series" if each else "set"},
-        validation=split_blocks(weeks, share, 0),
-    ).fit(train.x, train.wet)
+    transforms, rows = PATH | {"scale": "series" if each else "set"}, split_blocks(weeks, share, 0)
+    mine = estimator(config["paper"], transforms=transforms, validation=rows).fit(train.x, train.wet)
     close(mine.committee_.model.kernel.theta.tolist(), theirs.facts()["theta"])
     expected, spread = theirs.latent(test.x)
     latents = mine.committee_.predict(mine.preparation_(test.x)).latents()

@@ -31,11 +31,9 @@ def test_cells_of_exponents_and_the_least_of_all_passes(tmp_path: Path):
         results.put(plan.key("m", plan.size("M", value)), {"small": small, "large": large})
     rows = [Row("a", "m", ("small",), "M"), Row("b", "m", ("large",), "M"), Row("c", "m", (), "–")]
     table = growth_table(results, rows, plan, str, sum, noise=0.5)
-    assert table.splitlines()[2:] == [
-        "| a | M | – | 0 | 2.00 (2.00) |",
-        "| b | M | – | 2.0 | 1.00 (1.00) |",
-        "| c | – | – | 0 | – |",
-    ]
+    first, second, last = table.splitlines()[2:]
+    assert first == "| a | M | – | 0 | 2.00 (2.00) |" and last == "| c | – | – | 0 | – |"
+    assert second == "| b | M | – | 2.0 | 1.00 (1.00) |"
     results = Results(tmp_path, {})
     assert least(results, "a") is None
     for number, values in enumerate(({"x": 2.0, "y": 1.0}, {"x": 1.5, "y": 3.0})):
@@ -51,9 +49,8 @@ def test_series_have_the_increments_that_were_asked_for(squared: float):
 
 
 def test_parts_of_methods_and_the_least_of_several_calls():
-    parts = {
-        method: set(measurements.parts_of(method, measurements.Size(6, 4, 2, 3, 2))) for method in measurements.METHODS
-    }
+    size = measurements.Size(6, 4, 2, 3, 2)
+    parts = {method: set(measurements.parts_of(method, size)) for method in measurements.METHODS}
     both = {"C_fu", "diag C_ff", "linear algebra"}
     assert parts["siggpde"] == parts["siggpde-torch"] == both | {"signatures"}
     assert parts["gpsig-it"] == parts["gpsig-is"] == both | {"C_uu"}
@@ -64,12 +61,9 @@ def test_parts_of_methods_and_the_least_of_several_calls():
 
 @linux
 def test_memory_of_a_call_is_that_of_its_tensors():
-    none, some, more = (
-        measurements.in_fresh_process(
-            measurements.peak_growth, partial(torch.ones, mebibytes * 2**17, dtype=torch.float64)
-        )
-        for mebibytes in (0, 8, 64)
-    )  # a first call of torch loads some of it
+    filled = (partial(torch.ones, mebibytes * 2**17, dtype=torch.float64) for mebibytes in (0, 8, 64))
+    # A first call of torch loads some of it.
+    none, some, more = (measurements.in_fresh_process(measurements.peak_growth, made) for made in filled)
     assert some - none == pytest.approx(8, abs=0.5) and more - none == pytest.approx(64, abs=0.5)
 
 
@@ -77,16 +71,14 @@ def test_memory_of_a_call_is_that_of_its_tensors():
 @pytest.mark.slow
 def test_memory_of_the_methods_grows_as_their_orders_say():
     small, large = (measurements.Size(M=40, length=length, d=4, batch=40, n=3) for length in (32, 64))
-    stored = [
-        measurements.in_fresh_process(measurements.part_memory, "gpsig-it", size, False) for size in (small, large)
-    ]
+    measured = partial(measurements.in_fresh_process, measurements.part_memory, "gpsig-it")
+    stored = [measured(size, False) for size in (small, large)]
     tiled = [measurements.in_fresh_process(measurements.part_memory, "gpsig-it", size) for size in (small, large)]
     assert stored[1]["C_fu"] / stored[0]["C_fu"] == pytest.approx(2, rel=0.1)
     assert tiled[1]["C_fu"] / tiled[0]["C_fu"] == pytest.approx(1, rel=0.15)
     assert set(stored[0]) == {"C_uu", "C_fu", "diag C_ff"}
-    kept = measurements.in_fresh_process(
-        measurements.parameter_memory, "gpsig-it", measurements.Size(M=4000, length=1, d=8, batch=1, n=2)
-    )[measurements.STORED]
+    size = measurements.Size(M=4000, length=1, d=8, batch=1, n=2)
+    kept = measurements.in_fresh_process(measurements.parameter_memory, "gpsig-it", size)[measurements.STORED]
     assert kept == pytest.approx(4000 * 3 * 2 * 8 * 8 / 2**20, abs=0.3)  # slots of two points each
     assert measurements.in_fresh_process(measurements.part_memory, "siggpde", small)["diag C_ff"] < 1
 
@@ -125,10 +117,8 @@ def test_parts_of_the_tables_by_name(tmp_path: Path):
     results = Results(tmp_path, config, only=["core"])
     complexity.run(config, results, 1)
     added = [key for key in results.records() if key not in keys]
-    assert [key for key in added if key.startswith("iteration/")] == [
-        "iteration/core/PenDigits",
-        "iteration/core/PenDigits/again 1",
-    ]
+    first = "iteration/core/PenDigits"
+    assert [key for key in added if key.startswith("iteration/")] == [first, f"{first}/again 1"]
     assert list(tables(complexity.report(config, results))) == ["Time", "Language and algorithm"]
 
 
@@ -162,9 +152,8 @@ def test_all_tables_have_their_rows_and_exponents_and_runs_resume(tmp_path: Path
     ]  # fmt: skip
     ratios = [row for row in language if " / SigGPDE" in row[0]]
     assert len(ratios) == 12 and all(float(row[1]) > 0 for row in ratios)
-    assert [ratios[at][0] for at in (0, 6)] == [
-        f"{name} / SigGPDE, both in the core" for name in ("GPSig-IT", "GPSig-IS")
-    ]
+    wanted = [f"{name} / SigGPDE, both in the core" for name in ("GPSig-IT", "GPSig-IS")]
+    assert [ratios[at][0] for at in (0, 6)] == wanted
     assert ratios[5][1] == "6.1" and ratios[11][1] == "20"  # 1.23/0.2 and 3.97/0.2
 
     assert (tmp_path / "complexity.png").exists() and (tmp_path / "complexity.svg").exists()

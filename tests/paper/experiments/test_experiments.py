@@ -182,18 +182,8 @@ def test_a_budget_is_for_all_methods_alike(small_data: Path, tmp_path: Path):
     for record in kept.values():
         assert record["iterations"] == {"q": 1, "hyperparameters": 1, "all": 1}
         assert set(record["stopped"].values()) == {"budget spent"}
-    assert (
-        "--budget 0.0001`" in text and "| 3 |" in text and "budget spent |" in text and "whole schedule |" not in text
-    )
-
-
-def test_a_synthetic_million_beside_the_originals(small_data: Path, tmp_path: Path):
-    text = reproduce("million", tmp_path / "out", config=tiny("million", tmp_path))
-    kept = json.loads((tmp_path / "out" / "results.json").read_text())["records"]
-    assert kept["fit/synthetic/0"]["series"] == 300 and kept["fit/original/0"]["series"] == 90
-    assert kept["fit/synthetic/0"]["iterations"] == kept["fit/original/0"]["iterations"]
-    assert all(record["peak_gib"] > 0.05 for record in kept.values())
-    assert "| 300 synthetic |" in text and "| 90 original |" in text and "**Synthetic series**" in text
+    assert all(words in text for words in ("--budget 0.0001`", "| 3 |", "budget spent |"))
+    assert "whole schedule |" not in text
 
 
 def test_parts_of_an_experiment_by_name(small_data: Path, tmp_path: Path):
@@ -244,3 +234,8 @@ def test_all_experiments_go_into_folders_of_their_own(
     text = reproduction.reproduce_all(tmp_path / "out", quick=True)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"crops-quick", "million-quick"}
     assert "# Satellite series (Crop)" in text and "# A million synthetic satellite series" in text
+    kept = json.loads((tmp_path / "out" / "million-quick" / "results.json").read_text())["records"]
+    assert kept["fit/synthetic/0"]["series"] == 300 and kept["fit/original/0"]["series"] == 90
+    assert kept["fit/synthetic/0"]["iterations"] == kept["fit/original/0"]["iterations"]
+    assert all(record["peak_gib"] > 0.05 for record in kept.values())
+    assert "| 300 synthetic |" in text and "| 90 original |" in text and "**Synthetic series**" in text

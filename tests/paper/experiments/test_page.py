@@ -59,9 +59,8 @@ def is_part(cells: list[str], row: list[str]) -> bool:
 def test_tables_are_those_of_the_records(page: str, rows_of_report: Callable[[str], list[list[str]]]):
     checked = 0
     for section in re.split(r"^#+ ", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE):
-        names = [
-            name for name in re.findall(r"paper/records/([\w-]+)\.json", section) if experiment(name) in _EXPERIMENTS
-        ]
+        names = re.findall(r"paper/records/([\w-]+)\.json", section)
+        names = [name for name in names if experiment(name) in _EXPERIMENTS]
         if section.startswith("Verdict") or not names:
             continue
         known = [row for name in dict.fromkeys(names) for row in rows_of_report(name)]

@@ -92,10 +92,8 @@ def test_report(config, results, monkeypatch):
     text = weather.report(config, results)
     for method in config["methods"].values():
         assert f"| {method['name']} |" in text
-    for difference in (
-        "SigGPClassifier, weeks as groups minus SigGPDE, the paper's model, scaled by series",
-        "SigGPDE, the paper's model, scaled by data set minus logistic regression",
-    ):
+    ours, theirs = "SigGPClassifier, weeks as groups", "SigGPDE, the paper's model, scaled by"
+    for difference in (f"{ours} minus {theirs} series", f"{theirs} data set minus logistic regression"):
         assert text.count(f"| {difference} |") == 2  # of both tests
     assert "Means over 2 runs, each" in text and "36 have a reading missing" in text
     assert "M = 40 words" in text and "three phases of 30 iterations with minibatches of 50" in text
@@ -128,9 +126,8 @@ def test_reports_of_fewer_runs_and_of_baselines_alone(config, results, tmp_path)
     for key, record in results.records().items():
         if key != "run/paper-set/1":
             fewer.put(key, record)
-    assert "Means over 2 runs, of SigGPDE, the paper's model, scaled by data set over 1, each" in weather.report(
-        config, fewer
-    )
+    said = "Means over 2 runs, of SigGPDE, the paper's model, scaled by data set over 1, each"
+    assert said in weather.report(config, fewer)
     alone = Results(tmp_path / "alone", config)
     for key in ("test", "run/climatology/0", "run/logistic/0"):
         alone.put(key, results.get(key))
@@ -191,12 +188,8 @@ def test_scores_against_scikit_learn(seed):
             assert np.isnan(row[2])
             continue
         right = np.average((p > 0.5) == given_.wet, weights=weight)
-        wanted = [
-            right,
-            log_loss(given_.wet, p, sample_weight=weight),
-            roc_auc_score(given_.wet, given_.log_odds, sample_weight=weight),
-            brier_score_loss(given_.wet, p, sample_weight=weight),
-        ]
+        oracles = ((log_loss, p), (roc_auc_score, given_.log_odds), (brier_score_loss, p))
+        wanted = [right, *(score(given_.wet, forecast, sample_weight=weight) for score, forecast in oracles)]
         np.testing.assert_allclose(row, wanted, rtol=1e-9)
 
 
@@ -224,12 +217,9 @@ def test_intervals_cover():
     for _ in range(trials):
         wet = (generator.random(days) < 0.3).repeat(per_day)
         log_odds = np.full(len(wet), logit(0.3))
-        by_day, _ = weather.bootstrap(
-            {"x": [weather.Forecasts(log_odds, wet, np.arange(days).repeat(per_day))]}, samples=200, level=0.9
-        )
-        by_row, _ = weather.bootstrap(
-            {"x": [weather.Forecasts(log_odds, wet, np.arange(len(wet)))]}, samples=60, level=0.9
-        )
+        days_of, rows_of = np.arange(days).repeat(per_day), np.arange(len(wet))
+        by_day, _ = weather.bootstrap({"x": [weather.Forecasts(log_odds, wet, days_of)]}, samples=200, level=0.9)
+        by_row, _ = weather.bootstrap({"x": [weather.Forecasts(log_odds, wet, rows_of)]}, samples=60, level=0.9)
         hits += by_day["x"]["nlpp"].low <= truth <= by_day["x"]["nlpp"].high
         alone += by_row["x"]["nlpp"].low <= truth <= by_row["x"]["nlpp"].high
     assert 0.8 <= hits / trials <= 0.97

@@ -1,6 +1,7 @@
 """Windows of weather, their thinning and baselines, bands and words of the classifier, and the paper's model."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,21 +17,8 @@ from siggpde import SigGPClassifier
 from siggpde.explain.terms import word_features
 from siggpde.gp.likelihoods import Bernoulli
 from siggpde.series import SeriesBatch
-from siggpde_paper.experiments.weather_models import (
-    Station,
-    as_paths,
-    before_rain,
-    classifier_log_odds,
-    climatology,
-    cut_windows,
-    fit_paper_model,
-    load_station,
-    log_odds_quantiles,
-    logistic,
-    split_blocks,
-    thin,
-    word_importance,
-)
+from siggpde_paper.experiments import weather_models as models
+from siggpde_paper.experiments.weather_models import Station, as_paths, climatology, cut_windows, fit_paper_model, thin
 
 LENGTH, AHEAD = 4, 2
 
@@ -41,9 +29,8 @@ def station_of(steps, drops, missing=(), segment=None):
     readings = np.stack([np.arange(len(minutes)), minutes, drops], axis=1).astype(float)
     for row, column in missing:
         readings[row, column] = np.nan
-    return Station(
-        readings, ("a (x)", "b (y)", "rain (mm)"), minutes, np.zeros(len(minutes)) if segment is None else segment
-    )
+    segment = np.zeros(len(minutes)) if segment is None else segment
+    return Station(readings, ("a (x)", "b (y)", "rain (mm)"), minutes, segment)
 
 
 def cut(station):
@@ -130,7 +117,7 @@ def test_other_seeds_thin_otherwise_and_all_need_enough():
 def test_sentinels_are_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("SIGGPDE_DATA", str(tmp_path))
     data = write_station(tmp_path / "Here.npz", days=3, seed=0, sentinels=[(50, "p (mbar)"), (60, "rain (mm)")])
-    station = load_station("Here")
+    station = models.load_station("Here")
     assert station.columns == COLUMNS
     assert np.isnan(station.readings).sum() == 2
     actual = cut_windows(station, ["p", "T"], "rain")
@@ -143,11 +130,11 @@ def test_sentinels_are_missing(tmp_path, monkeypatch):
 
 def test_errors(tmp_path, monkeypatch):
     monkeypatch.setenv("SIGGPDE_DATA", str(tmp_path))
-    assert_refused("SIGGPDE_DATA", load_station, "Nowhere", error=FileNotFoundError)
+    assert_refused("SIGGPDE_DATA", models.load_station, "Nowhere", error=FileNotFoundError)
     np.savez(tmp_path / "Other.npz", X_train=np.zeros(3))
-    assert_refused("no array 'data'", load_station, "Other")
+    assert_refused("no array 'data'", models.load_station, "Other")
     np.savez(tmp_path / "Odd.npz", data=np.zeros((3, 2)), columns=["a"], time_minutes=np.arange(3))
-    assert_refused("do not fit", load_station, "Odd")
+    assert_refused("do not fit", models.load_station, "Odd")
     station = station_of([10] * 5, np.zeros(6))
     assert_refused("no column 'snow'; its columns are a, b, rain", cut_windows, station, ["snow"], "rain")
     assert_refused("at least 1, got 0", cut_windows, station, ["a"], "rain", length=0)
@@ -174,19 +161,19 @@ def test_forecasters_beat_climatology(fitted):
     x, wet, blocks = windows(200, 0)
     new, truth, _ = windows(400, 1)
     plain = nlpp(climatology(wet).log_odds(new), truth)
-    linear = logistic(x, wet, blocks, [0.001, 0.1, 10.0])
+    linear = models.logistic(x, wet, blocks, [0.001, 0.1, 10.0])
     assert linear.facts["C"] in (0.001, 0.1, 10.0)
     assert nlpp(linear.log_odds(new), truth) < plain - 0.1
     classifier, *_ = fitted
     assert classifier.n_groups_ == 8
-    assert nlpp(classifier_log_odds(classifier, new), truth) < plain - 0.1
+    assert nlpp(models.classifier_log_odds(classifier, new), truth) < plain - 0.1
 
 
 def test_log_odds_are_those_of_the_probabilities_and_the_band_that_of_the_latents(fitted):
     classifier, x, _ = fitted
-    middle = classifier_log_odds(classifier, x)
+    middle = models.classifier_log_odds(classifier, x)
     np.testing.assert_allclose(expit(middle), classifier.predict_proba(x)[:, 1])
-    quantiles = log_odds_quantiles(classifier, x, (0.05, 0.5, 0.95))
+    quantiles = models.log_odds_quantiles(classifier, x, (0.05, 0.5, 0.95))
     assert quantiles.shape == (150, 3) and (np.diff(quantiles, axis=1) > 0).all()
     inside = (quantiles[:, 0] < middle) & (middle < quantiles[:, 2])
     assert inside.mean() > 0.95
@@ -203,38 +190,38 @@ def test_log_odds_are_those_of_the_probabilities_and_the_band_that_of_the_latent
         known = replace(prediction, means=means, variances=torch.zeros_like(prediction.variances))
         chances.append(known.probabilities()[:, 1])
     wanted = torch.logit(torch.stack(chances)).quantile(torch.tensor([0.05, 0.95]).double(), dim=0).T.numpy()
-    actual = log_odds_quantiles(classifier, x, (0.05, 0.95))
+    actual = models.log_odds_quantiles(classifier, x, (0.05, 0.95))
     assert np.abs(actual - wanted).max() < 0.1 * (wanted[:, 1] - wanted[:, 0]).max()
 
 
 def test_words_have_names_and_the_channels_all_of_the_importance(fitted):
     classifier, x, wet = fitted
-    actual = word_importance(classifier, x, wet, 5)
+    actual = models.word_importance(classifier, x, wet, 5)
     assert len(actual) == 5
-    letters = {"time", *NAMES}
     for word in actual:
-        assert word["letters"] and set(word["letters"]) <= letters
-        assert 0 < word["share"] < 1
+        assert word["letters"] and set(word["letters"]) <= {"time", *NAMES} and 0 < word["share"] < 1
     assert [word["importance"] for word in actual] == sorted((word["importance"] for word in actual), reverse=True)
-    level = next(word for word in word_importance(classifier, x, wet, 200) if word["name"] == "rh–time")
-    expected = before_rain(x[:, 1].mean(axis=1), wet)
+    level = next(word for word in models.word_importance(classifier, x, wet, 200) if word["name"] == "rh–time")
+    expected = models.before_rain(x[:, 1].mean(axis=1), wet)
     assert expected is not None and level["before_rain"] * expected > 0
     assert sum(channel.share for channel in classifier.importance(x).channels) == pytest.approx(1)
     wet = np.array([True, False])
-    assert before_rain(np.full(2, 0.1), wet) is None and before_rain(np.array([0.0, 3.0]), wet) == -2.0
+    assert models.before_rain(np.full(2, 0.1), wet) is None and models.before_rain(np.array([0.0, 3.0]), wet) == -2.0
 
 
-TRAINING = {
-    "inducing": 30,
-    "validation": 0.25,
-    "schedule": {"iterations": 120, "batch": 40, "learning_rate": 0.02, "evaluate_every": 30},
-}
+SCHEDULE = {"iterations": 120, "batch": 40, "learning_rate": 0.02, "evaluate_every": 30}
+TRAINING = {"inducing": 30, "validation": 0.25, "schedule": SCHEDULE}
 X, WET, BLOCKS = windows(160, 0)
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["by series", "by data set"])
+@cache
+def trained_by(series: bool):
+    return fit_paper_model(X, WET, BLOCKS, TRAINING, by_series=series, seed=0)
+
+
+@pytest.fixture(params=[True, False], ids=["by series", "by data set"])
 def trained(request):
-    return fit_paper_model(X, WET, BLOCKS, TRAINING, by_series=request.param, seed=0)
+    return trained_by(request.param)
 
 
 def test_scaling_by_series_as_tslearn_has_it_and_by_the_training_windows():
@@ -263,15 +250,12 @@ def test_it_is_the_papers_and_the_posterior_mean_the_sum_over_words(trained):
     mean, spread = trained.latent(X[:10])
     terms = word_features(trained.model, SeriesBatch(trained.paths(X[:10]))).detach()
     np.testing.assert_allclose(mean, (terms @ trained.model.variational.mean[0].detach()).numpy(), rtol=1e-7)
-    np.testing.assert_allclose(
-        trained.log_odds(X[:10]),
-        norm.logcdf(mean / np.sqrt(1 + spread**2)) - norm.logcdf(-mean / np.sqrt(1 + spread**2)),
-        rtol=1e-7,
-    )
+    at = mean / np.sqrt(1 + spread**2)
+    np.testing.assert_allclose(trained.log_odds(X[:10]), norm.logcdf(at) - norm.logcdf(-at), rtol=1e-7)
 
 
 def test_no_scaling_sees_levels_and_one_sees_sizes():
-    trained = [fit_paper_model(X, WET, BLOCKS, TRAINING, by_series=by_series, seed=0) for by_series in (True, False)]
+    trained = [trained_by(series) for series in (True, False)]
     now, higher, larger = ([model.log_odds(x) for model in trained] for x in (X[:20], X[:20] + 2, 3 * X[:20]))
     for before, after in zip(now, higher, strict=True):
         np.testing.assert_allclose(before, after, atol=1e-9)
@@ -289,9 +273,8 @@ def test_words_by_both_readings(trained):
         assert [word["name"] for word in actual[reading]] == [names[place] for place in order]
         whole = float(measure[1:].sum())
         np.testing.assert_allclose([word["share"] for word in actual[reading]], measure[order] / whole, rtol=1e-7)
-    constant = [
-        word for word in trained.features(X, WET, ["p", "rh"], 29)["by_size"] if set(word["letters"]) == {"time"}
-    ]
+    words = trained.features(X, WET, ["p", "rh"], 29)["by_size"]
+    constant = [word for word in words if set(word["letters"]) == {"time"}]
     assert {word["name"] for word in constant} == {"time", "time–time", "time–time–time"}
     assert all(word["before_rain"] is None for word in constant)
 
@@ -307,11 +290,11 @@ def test_the_authors_setting_has_no_time_and_no_third_phase():
 
 
 def test_validation_by_whole_blocks():
-    train, valid = split_blocks(BLOCKS, 0.25, seed=1)
+    train, valid = models.split_blocks(BLOCKS, 0.25, seed=1)
     assert sorted(train + valid) == list(range(160))
     assert len(set(BLOCKS[valid])) == 2 and not set(BLOCKS[valid]) & set(BLOCKS[train])
-    assert split_blocks(BLOCKS, 0.25, seed=1) == (train, valid) != split_blocks(BLOCKS, 0.25, seed=2)
-    assert_refused("two or more of them", split_blocks, np.zeros(9), 0.25, seed=0)
+    assert models.split_blocks(BLOCKS, 0.25, seed=1) == (train, valid) != models.split_blocks(BLOCKS, 0.25, seed=2)
+    assert_refused("two or more of them", models.split_blocks, np.zeros(9), 0.25, seed=0)
 
 
 def test_a_checkpoint_keeps_the_fit(tmp_path, monkeypatch):

@@ -11,22 +11,19 @@ from helpers.random_paths import numbers_from
 from helpers.refusals import assert_refused
 from helpers.small_models import series
 from siggpde.numerics.core import core
-from siggpde_paper.gpsig import InducingSequences, TruncatedKernel
+from siggpde_paper.gpsig import InducingSequences, TruncatedKernel, series_levels
 from siggpde_paper.gpsig.kernel import Method
 from siggpde_paper.gpsig.series_levels import (
     compiled_paired_levels,
     core_has_pairs,
-    increment_kernel,
     linear_pair_levels,
-    paired_increment_kernel,
     rbf_pair_levels,
-    sequence_levels,
 )
 
 pytestmark = pytest.mark.skipif(core is None, reason="the native core is not there")
 
 Static = Literal["linear", "rbf"]
-STATICS = st.sampled_from(["linear", "rbf"])
+STATICS, CHANNELS, LEVELS = st.sampled_from(["linear", "rbf"]), st.integers(1, 3), st.integers(2, 5)
 
 
 def random_series(n: int, points: int, channels: int) -> torch.Tensor:
@@ -44,38 +41,28 @@ def assert_alike(ours: torch.Tensor, theirs: torch.Tensor, *arguments: torch.Ten
 
 
 @settings(deadline=None, max_examples=30)
-@given(
-    st.integers(1, 5), st.integers(1, 19), st.integers(2, 7), st.integers(2, 7), st.integers(1, 3), st.integers(2, 5)
-)
+@given(st.integers(1, 5), st.integers(1, 19), st.integers(2, 7), st.integers(2, 7), CHANNELS, LEVELS)
 def test_rbf_pairs_are_those_of_torch(n, m, points, others, channels, level):
     x, y = random_series(n, points, channels), random_series(m, others, channels)
-    theirs = sequence_levels(increment_kernel("rbf", x, y), level, level)
+    theirs = series_levels.sequence_levels(series_levels.increment_kernel("rbf", x, y), level, level)
     assert_alike(rbf_pair_levels(x, y, level), theirs, x, y)
 
 
 @settings(deadline=None, max_examples=40)
-@given(
-    st.integers(1, 35),
-    st.integers(1, 19),
-    st.integers(1, 6),
-    st.integers(1, 6),
-    st.integers(1, 3),
-    st.integers(2, 5),
-    st.booleans(),
-)
+@given(st.integers(1, 35), st.integers(1, 19), st.integers(1, 6), st.integers(1, 6), CHANNELS, LEVELS, st.booleans())
 def test_linear_pairs_are_those_of_torch(n, m, rows, columns, channels, level, same):
     x, y = random_series(n, rows, channels), None if same else random_series(m, columns, channels)
     products = torch.einsum("nsc,mtc->nmst", x, x if y is None else y)
-    theirs = sequence_levels(products.contiguous(), level, level)
+    theirs = series_levels.sequence_levels(products.contiguous(), level, level)
     assert_alike(linear_pair_levels(x, y, level), theirs, *([x] if y is None else [x, y]))
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.integers(1, 19), st.integers(2, 9), st.integers(1, 3), st.integers(2, 5), STATICS)
+@given(st.integers(1, 19), st.integers(2, 9), CHANNELS, LEVELS, STATICS)
 def test_series_with_themselves_are_those_of_torch(n, points, channels, level, static):
     x = random_series(n, points, channels)
-    ours = compiled_paired_levels(static, x, level)
-    assert_alike(ours, sequence_levels(paired_increment_kernel(static, x, x), level, level), x)
+    increments = series_levels.paired_increment_kernel(static, x, x)
+    assert_alike(compiled_paired_levels(static, x, level), series_levels.sequence_levels(increments, level, level), x)
 
 
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch):
@@ -127,12 +114,9 @@ def test_features_of_a_model_are_the_same_either_way(static: Static, monkeypatch
 def test_what_the_core_does_not_serve_goes_to_torch():
     x, y = random_series(2, 5, 2), random_series(3, 6, 2)
     assert core_has_pairs(x, y, 4, 4)
-    assert not core_has_pairs(x, y, 4, 3)
-    assert not core_has_pairs(x, y, 1, 1)
-    assert not core_has_pairs(x, y, core.largest_pair_level + 1, core.largest_pair_level + 1)
-    assert not core_has_pairs(x.float(), y.float(), 4, 4)
-    long = x[:, :1].expand(2, 3000, 2)
-    assert not core_has_pairs(long, long, 4, 4)
+    long, above = x[:, :1].expand(2, 3000, 2), core.largest_pair_level + 1
+    for others in ((x, y, 4, 3), (x, y, 1, 1), (x, y, above, above), (x.float(), y.float(), 4, 4), (long, long, 4, 4)):
+        assert not core_has_pairs(*others)
     kernels = [TruncatedKernel(2, 6, order=2, method=method) for method in ("core", "recursion")]
     torch.testing.assert_close(kernels[0](x, y), kernels[1](x, y))
     assert_refused("x has 2 channels and y 3", linear_pair_levels, random_series(2, 4, 2), random_series(2, 4, 3), 4)
