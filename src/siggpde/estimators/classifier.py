@@ -20,6 +20,7 @@ from siggpde.estimators.targets import (
     class_attributes,
     class_indices,
     class_weights,
+    label_column,
     warn_of_confined_classes,
 )
 from siggpde.gp import names_for
@@ -280,4 +281,4 @@ class SeriesClassifier(SeriesEstimator):
         return self.predict_proba(X)
 
     def _known_targets(self, y: Any) -> torch.Tensor:
-        return class_indices(check_labels(y), self.classes_)
+        return class_indices(label_column(y), self.classes_)

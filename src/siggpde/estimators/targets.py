@@ -28,12 +28,18 @@ def check_labels(y: Any) -> np.ndarray:
     """The labels (n,) of classes; a ValueError where there are none, or some are missing or numbers of a regression."""
     from sklearn.utils.multiclass import check_classification_targets  # noqa: PLC0415 - predictions need none
 
+    labels = label_column(y)
+    check_classification_targets(labels)
+    return labels
+
+
+def label_column(y: Any) -> np.ndarray:
+    """The labels (n,), which may not be missing."""
     labels = _targets(y)
     if labels.dtype.kind == "O" and any(map(_is_missing, labels)):
         raise ValueError("y has missing labels (None or NaN); leave these series out")
     if labels.dtype.kind == "f":
         _check_finite(labels)
-    check_classification_targets(labels)
     return labels
 
 
@@ -111,13 +117,15 @@ def _is_missing(value: Any) -> bool:
 
 
 def _targets(y: Any) -> np.ndarray:
-    from sklearn.utils.validation import column_or_1d  # noqa: PLC0415 - predictions need none
-
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     values = _as_array(y)
     if values.size == 0:
         raise ValueError("y is empty: found 0 sample(s) while a minimum of 2 is required")
+    if values.ndim == 1:
+        return values
+    from sklearn.utils.validation import column_or_1d  # noqa: PLC0415 - takes long to import
+
     return column_or_1d(values, warn=True)
 
 

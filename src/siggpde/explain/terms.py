@@ -371,7 +371,7 @@ class LandmarkTerms(Terms):
         self.kernels = {name: weights for name, weights in self.linear.items() if name not in self.counts}
         self.together = _TOGETHER if self.raised.intersection(self.counts) else 0
         wanted = self.raised.union(self.kernels)
-        self.row_blocks = [block for block in self.blocks if not wanted.isdisjoint(block.centring)]
+        self.row_blocks = [kept for block in self.blocks if (kept := block.keep(wanted)) is not None]
         self.known_centres: dict[int, Tensor] = {}
         self.known_weights: dict[int, Tensor] = {}
 

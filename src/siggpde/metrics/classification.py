@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support, roc_auc_score
 
 _TOLERANCE = 1e-4  # for sums of float32 probabilities over thousands of classes
 
@@ -96,22 +95,21 @@ def classification_metrics(y: Any, probabilities: Any, classes: Any, *, bins: in
     (0.5, 0.3125, ((1, 0), (1, 0)))
     """
     truth, p, labels = checked_classes(y, probabilities, classes)
-    rows, indices = np.arange(len(p)), np.arange(len(labels))
-    predicted = p.argmax(axis=1)
-    confusion = confusion_matrix(truth, predicted, labels=indices)
-    undefined: Any = np.nan  # scikit-learn's annotation has text only
-    ratios = precision_recall_fscore_support(truth, predicted, labels=indices, zero_division=undefined)
-    precision, recall, f1 = (np.asarray(ratio) for ratio in ratios[:3])
-    with np.errstate(divide="ignore"):  # log_loss clips probabilities, so that it is never infinite
+    rows, count = np.arange(len(p)), len(labels)
+    # By hand, as scikit-learn's metrics take longer to import than all of them to compute.
+    confusion = np.bincount(truth * count + p.argmax(axis=1), minlength=count**2).reshape(count, count)
+    right, occurs, named = confusion.diagonal(), confusion.sum(axis=1), confusion.sum(axis=0)
+    recall, precision, f1 = _mean(right, occurs), _mean(right, named), _mean(2 * right, occurs + named)
+    with np.errstate(divide="ignore"):
         nlpp = -np.log(p[rows, truth]).mean()
     difference = p.copy()
     difference[rows, truth] -= 1
     return ClassificationMetrics(
         n=len(p),
-        accuracy=float(accuracy_score(truth, predicted)),
-        balanced_accuracy=float(np.nanmean(recall)),  # balanced_accuracy_score warns of classes that do not occur
+        accuracy=float(right.sum() / len(p)),
+        balanced_accuracy=float(np.nanmean(recall)),
         nlpp=float(nlpp) + 0.0,  # no minus zero
-        brier=float(np.square(difference).sum(axis=1).mean()),  # brier_score_loss had two classes only before 1.7
+        brier=float(np.square(difference).sum(axis=1).mean()),
         ece=expected_calibration_error(top_class_bins(truth, p, bins)),
         f1=float(np.nanmean(f1)),
         auc=_auc(truth, p),
@@ -133,11 +131,14 @@ def classifier_figures(estimator: Any, X: Any, y: np.ndarray, probabilities: np.
 
 
 def _auc(truth: np.ndarray, p: np.ndarray) -> float:
-    """Returns the mean AUC of the classes that occur; roc_auc_score of several classes refuses those that do not."""
-    occurring = np.unique(truth)
-    if len(occurring) < 2:
-        return float("nan")
-    return fmean(float(roc_auc_score(truth == index, p[:, index])) for index in occurring)
+    """Returns the mean AUC of the classes that occur: how often a series of the class ranks above one of another."""
+    areas, counts = [], np.bincount(truth, minlength=p.shape[1])
+    for index in np.flatnonzero((counts > 0) & (counts < len(truth))):
+        _, place, tied = np.unique(p[:, index], return_inverse=True, return_counts=True)
+        ranks, inside = (tied.cumsum() - (tied - 1) / 2)[place], int(counts[index])
+        above = ranks[truth == index].sum() - inside * (inside + 1) / 2
+        areas.append(float(above / (inside * (len(truth) - inside))))
+    return fmean(areas) if areas else math.nan
 
 
 @dataclass(frozen=True)

@@ -111,9 +111,15 @@ def uses_triton(x: Tensor) -> bool:
 
 
 def installation() -> dict[str, Any]:
-    """Returns a description of the installation as plain data: ``versions``, ``machine``, ``simd`` (the core's
-    instruction set, or None) and ``backends``, for each ``available`` and ``reason`` (None when available)."""
+    """Returns a description of the installation as plain data: that of `environment`, and ``backends``, for each
+    ``available`` and ``reason`` (None when available)."""
     reasons = {"native": core_error if core is None else None, "reference": None, "triton": triton.why_not()}
+    backends = {name: {"available": reason is None, "reason": reason} for name, reason in reasons.items()}
+    return environment() | {"backends": backends}
+
+
+def environment() -> dict[str, Any]:
+    """Returns ``versions``, ``machine`` and ``simd`` (the core's instruction set, or None) without importing Triton."""
     affinity = hasattr(os, "sched_getaffinity")
     return {
         "versions": {
@@ -128,5 +134,4 @@ def installation() -> dict[str, Any]:
             "threads": torch.get_num_threads(),
         },
         "simd": None if core is None else core.isa(),
-        "backends": {name: {"available": reason is None, "reason": reason} for name, reason in reasons.items()},
     }

@@ -17,7 +17,7 @@ from siggpde.committee.committee import LeftOutRecord
 from siggpde.committee.conformal import left_out_mixture, left_out_probabilities
 from siggpde.committee.novelty import Scores
 from siggpde.explain import Importances, global_importance
-from siggpde.numerics.backend import installation
+from siggpde.numerics.backend import environment
 from siggpde.plots import kernel_directions
 from siggpde.plots.style import CLASSES, MARKERS
 from siggpde.report.card import model_facts
@@ -421,7 +421,7 @@ def _map(subject: Subject, predicted: Predicted, judgement: Judgement | None) ->
 
 def _origin(subject: Subject, source: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Rows about data, seeds, versions and settings; `source` are the first."""
-    estimator, batch, known = subject.estimator, subject.batch, installation()
+    estimator, batch, known = subject.estimator, subject.batch, environment()
     rows = [*source, ("SHA-256 of the series of this page", digest(batch.values, batch.lengths, batch.times))]
     if subject.codes is not None:
         rows.append(("SHA-256 of their answers", digest(subject.codes)))
