@@ -42,6 +42,18 @@ def test_models_of_copies_are_those_of_the_series_alone(kind: str, times: int, n
     assert outputs(fitted, new) == pytest.approx(outputs(alone, new), abs=1e-9)
 
 
+def test_what_is_left_of_copies_has_their_mean_weight_and_classes_are_counted_without_copies():
+    rows = np.concatenate([np.arange(60), np.flatnonzero(Y == 0), np.flatnonzero(Y == 0), np.flatnonzero(Y == 1)])
+    weight = RANDOM.uniform(0.5, 4.0, len(rows))
+    mean = np.bincount(rows, weight) / np.bincount(rows)
+    with pytest.warns(UserWarning, match="copies are left out"):
+        fitted = classifier(class_weight="balanced").fit(X[rows], Y[rows], sample_weight=weight)
+    alone = classifier(class_weight="balanced").fit(X, Y, sample_weight=mean)
+    np.testing.assert_allclose(fitted.predict_proba(X), alone.predict_proba(X), rtol=0, atol=1e-9)
+    unweighted = classifier(class_weight="balanced").fit(X, Y)
+    assert np.abs(fitted.predict_proba(X) - unweighted.predict_proba(X)).max() > 1e-6
+
+
 def test_copies_with_other_labels_or_facts_stay_and_are_groups():
     labels, owner = np.r_[Y, 1 - Y[:20], Y[20:]], np.tile(np.arange(60), 2)
     with pytest.warns(UserWarning, match="in 60 families: the 40 copies are left out and each family is left out as a"):

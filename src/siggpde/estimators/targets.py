@@ -201,7 +201,8 @@ def grouped_by_family(
     info: SampleInfo, related: Related, y: Tensor, classes: int | None, setting: str, shard: Shard, facts: bool
 ) -> tuple[Tensor, SampleInfo]:
     """Returns the rows of the series to learn from, and what is known of these: where most series have relatives, those
-    that are no copy of another one, which `facts` tell apart, and families as groups; with a warning, or an error."""
+    that are no copy of another one, which `facts` tell apart, with the mean weights of their copies, and families as
+    groups; with a warning, or an error."""
     everything = torch.arange(len(y))
     if setting == "error":
         family = related.family if info.groups is None else related.crossing(info.groups)
@@ -215,15 +216,17 @@ def grouped_by_family(
         if related.count:
             log.info("%s: too few to matter, they stay as they are", related)
         return everything, info
-    rows, rest = (everything, related) if facts else related.without_copies(y)
+    as_they_are = everything, everything, related
+    rows, places, rest = as_they_are if facts else related.without_copies(y)
     fewest = int(y[rows].bincount().min()) if classes else len(rows)
     starts = torch.tensor(shard.sizes).cumsum(0)
     if fewest < _FEWEST or len(torch.bucketize(rows, starts, right=True).unique()) < len(starts):
-        rows, rest = everything, related
+        rows, places, rest = as_they_are
     groups, weights = rest.groups(y[rows], classes), info.weights
     possible = int(groups.bincount().max()) > 1
     if weights is not None and len(rows) < len(y):
-        weights = weights[rows] / weights[rows].mean()
+        weights = torch.zeros(len(rows)).to(weights).scatter_reduce(0, places, weights, "mean", include_self=False)
+        weights = weights / weights.mean()
     if shard.ranks.leads:
         what = [f"the {len(y) - len(rows)} copies are left out"] if len(rows) < len(y) else []
         if possible:

@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,7 +26,7 @@ from siggpde.estimators.settings import (
     threads,
     usable_device,
 )
-from siggpde.estimators.targets import SampleInfo, grouped_by_family
+from siggpde.estimators.targets import SampleInfo, class_weights, grouped_by_family
 from siggpde.series import SeriesBatch
 from siggpde.series.batch import fingerprint, pad_to_longest
 from siggpde.series.related import find_related
@@ -88,6 +89,9 @@ def trained_attributes(
             index = shard.local_index(rows)
             shard, y = Shard(ranks, len(index)), y[rows]
             batch = replace(batch[index], first=shard.first)
+            if classes and estimator.class_weight == "balanced":
+                class_weight = class_weights("balanced", np.arange(classes), y.numpy())
+                settings = replace(settings, class_weight=class_weight)
         if paper:
             from siggpde.estimators.paper_method import fit_by_the_paper as fit  # noqa: PLC0415 - few need it
         else:

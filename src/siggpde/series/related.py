@@ -53,17 +53,19 @@ class Related:
         families = int((self.family.bincount() > 1).sum())
         return f"{self.count} of {len(self.family)} training series are related ({counts}), in {families} families"
 
-    def without_copies(self, y: Tensor) -> tuple[Tensor, Related]:
-        """Returns the rows (k,) of series that copy none before with the same target, and how these are related."""
+    def without_copies(self, y: Tensor) -> tuple[Tensor, Tensor, Related]:
+        """Returns the rows (k,) of series that copy none before with the same target, the places (n,) among these of what
+        every series is or copies, and how they are related."""
         a, b, step = self.pairs.T
         copies = (step == 0) & (self.lengths[a] == self.lengths[b]) & (y[a] == y[b])
         copied = _components(self.pairs[copies], len(y))
         first = torch.full((int(copied.max()) + 1,), len(y)).scatter_reduce(0, copied, torch.arange(len(y)), "amin")
         rows = first.sort().values
-        pairs = torch.cat([torch.searchsorted(rows, first[copied])[self.pairs[:, :2]], self.pairs[:, 2:]], dim=1)
+        places = torch.searchsorted(rows, first[copied])
+        pairs = torch.cat([places[self.pairs[:, :2]], self.pairs[:, 2:]], dim=1)
         pairs = pairs[pairs[:, 0] != pairs[:, 1]]
         family = self.family[rows].unique(return_inverse=True)[1]
-        return rows, replace(self, family=family, pairs=pairs, lengths=self.lengths[rows])
+        return rows, places, replace(self, family=family, pairs=pairs, lengths=self.lengths[rows])
 
     def crossing(self, groups: Tensor) -> Tensor:
         """Returns the same families (n,) without those whose series are all of one of the groups (n,)."""
