@@ -79,9 +79,7 @@ def is_model_folder(folder: Path) -> bool:
 
 
 def check_replaceable(path: Path, inputs: Iterable[str | os.PathLike[str] | None] = ()) -> None:
-    """Raises FileExistsError for an output that is one of the inputs, or an existing file inside a model folder."""
-    if not os.path.lexists(path):
-        return
+    """Raises FileExistsError for an output that is one of the inputs, or a file in a model folder, be it new."""
     for one in inputs:
         if one is not None and os.path.exists(one) and path.exists() and path.samefile(one):
             raise FileExistsError(
@@ -90,7 +88,7 @@ def check_replaceable(path: Path, inputs: Iterable[str | os.PathLike[str] | None
     for folder in {*path.resolve().parents, *(path.parent.resolve() / path.name).parents}:
         if is_model_folder(folder):
             raise FileExistsError(
-                f"{path} is in the model folder {folder}, in which no file is ever overwritten; name a file elsewhere"
+                f"{path} is in the model folder {folder}, where no other file is ever written; name a file elsewhere"
             )
 
 
