@@ -25,7 +25,10 @@ def test_the_result_is_that_of_python_and_the_table_says_it(reference: Path, tmp
     assert values["p_value"] == pytest.approx(1 / 201) and values["shifted"].startswith("level of y: +")
     same = write(long_table(30, seed=2).select("y", "day", "who", "x", "kind"), tmp_path / "same.csv")
     shown = succeed("drift", reference, same, *LONG, "--max-series", "20", "--seed", "3")
-    for words in ("20 and 20", "p-value", "MMD²", "largest shift"):
+    assert values["verdict"].startswith(
+        "the series come from another source: series of one source differ as much in 0.4"
+    )
+    for words in ("20 and 20", "p-value", "MMD²", "largest shift", "verdict", "no difference is seen"):
         assert words in shown.stdout
     values = figures("drift", reference, same, *LONG, "--max-series", "20", "--seed", "3")
     assert values["p_value"] > 0.05 and f"{values['p_value']:.4g}" in shown.stdout

@@ -87,6 +87,8 @@ def test_pictures_of_predictions_and_of_series(models: Path, tmp_path: Path, mon
         _, changed, axes = seen[-1]
         assert (changed is None) == (not more)
         assert [ax.get_title(loc="left") for ax in axes] == ["x", "y"]
+        (title,) = (text.get_text() for text in axes[0].texts if text.get_text().startswith("series 5"))
+        assert re.match(r"series 5 \(\w+\): ", title), title
     assert len(seen) == 3 and len({shape for shape, _, _ in seen}) == 1
 
 

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -40,6 +41,21 @@ def test_columns_that_are_constant_within_series_are_facts_unless_channels_are_n
     succeed("fit", folder / "train.csv", *STAYS[:-2], *paper, "--output", folder / "paper")
     assert siggpde.load(folder / "paper").channel_names_ == ("when", "pulse", "pressure", "age")
     refuse(1, "facts need --method 'views'", "fit", folder / "train.csv", *STAYS[:-2], *paper, *FACTS, "--output", "x")
+
+
+def test_methods_are_compared_on_the_channels_that_a_fit_has(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    seen: list[int] = []
+
+    def judged(method: Any, task: str, X: Any, *more: Any) -> dict[str, Any]:
+        seen.append(len(X[0]))
+        return {"name": method.name, "package": method.package, "failed": "not tried"}
+
+    monkeypatch.setattr("siggpde_paper.compare.judge_on_splits", judged)
+    line = ("compare", folder / "train.csv", *STAYS, "--methods", "constant", "--json")
+    result = succeed(*line)
+    assert "without the facts beside the series: age" in result.stderr
+    succeed(*line, "--channels", "pulse,pressure,age")
+    assert seen == [3, 4]  # time among them
 
 
 def test_a_model_reads_its_facts_again_from_tables_and_blocks(folder: Path, tmp_path: Path):

@@ -91,8 +91,11 @@ def test_blocks_are_not_written_over_the_file_that_is_read(place: Path):
     assert source.read_bytes() == before
 
 
-def test_what_is_new_may_be_written_into_a_model_folder(place: Path):
-    assert run("predict", "m", "d.csv", "--output", "m/new.csv").exit_code == 0
+def test_what_is_new_is_written_anywhere_but_into_a_model_folder(place: Path):
+    before = sorted(Path("m").iterdir())
+    refuse(2, INSIDE, "predict", "m", "d.csv", "--output", "m/new.csv")
+    refuse(2, INSIDE, "predict", "m", "s.npy", "--output", "m/new.parquet")
+    assert sorted(Path("m").iterdir()) == before
     assert run("predict", "m", "d.csv", "--output", "old.csv").exit_code == 0
     write(long_table(12), place / "old.csv")
     assert run("predict", "m", "d.csv", "--output", "old.csv", "--force").exit_code == 0

@@ -19,7 +19,7 @@ from siggpde.datasets import load_dataset
 from siggpde.explain import PermutationSettings, SeriesExplanation, Stretch, deletion_curve, explain_series, shapley
 from siggpde.explain.posterior import over_members
 from siggpde.explain.terms import stretched, terms_of
-from siggpde.explain.text import when
+from siggpde.explain.text import moving_together, when
 from siggpde.gp.likelihoods import Bernoulli, Gaussian, Poisson, Softmax
 from siggpde.series import SeriesBatch
 
@@ -324,3 +324,18 @@ def test_explanations_of_real_series_beat_gradients_and_permutations(name: str):
     deletion, insertion = np.mean(areas, axis=0)
     print(f"{name}: deletion {deletion.round(2)}, insertion {insertion.round(2)} (ours, gradient, random)")
     assert deletion[0] < min(deletion[1:]) and insertion[0] > max(insertion[1:])
+
+
+def test_filled_values_are_told_as_no_reading():
+    X = np.random.default_rng(0).normal(size=(40, 2, 20))
+    y = np.arange(40) % 2
+    X[y == 1, 0, 8:12] += 6.0
+    model = SigGPClassifier(members=1, n_features=30).fit(X, y)
+    x = X[1:2].copy()
+    (before,) = model.explain(x, segments=5)
+    assert before.sentence.startswith("channel 0 falls, points 8 to 11")
+    x[:, 0, 8:12] = np.nan
+    (why,) = model.explain(x, segments=5)
+    assert why.segments is not None and why.sentence.startswith("channel 0 has no reading, points 8 to 11")
+    assert all(one.does != "has no reading" for one in why.segments.main[1:])
+    assert moving_together(["x", "y"], "has no reading") == "x and y have no reading"

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from helpers.report_pages import Page, classifier, regressor
-from siggpde import SigGPClassifier
+from siggpde import SigGPClassifier, SigGPRegressor, plots
 from siggpde.report.card import Member, ModelFacts, as_markdown, card_blocks, model_card, model_facts
 
 VIEWS = ModelFacts(
@@ -89,6 +89,19 @@ def test_cards_say_first_how_well_left_out_series_are_predicted(make):
     assert "not scored on series held back" in text
     judged = as_markdown(card_blocks(facts, "m", "accuracy 95 %, for the 20 series of this page"))
     assert "not scored on" not in judged and row(judged, "On new series").startswith("accuracy 95 %")
+
+
+def test_losses_of_numbers_are_in_their_units():
+    X = np.random.default_rng(0).normal(size=(30, 1, 6)).cumsum(axis=2)
+    y = X[:, 0].mean(axis=1)
+    small, large = (
+        model_facts(SigGPRegressor(members=1, n_features=20).fit(X, factor * y)) for factor in (1.0, 1000.0)
+    )
+    for loss, other in ((small.members[0].score, large.members[0].score), (small.tried[0][1], large.tried[0][1])):
+        assert other - loss == pytest.approx(np.log(1000.0), abs=1e-6)
+    assert small.figures is not None and abs(small.members[0].score - small.figures["nlpd"]) < 0.3  # both of numbers
+    (drawn,) = (text.get_text() for text in plots.plot_weights(large.committee, units=large.units).texts)
+    assert float(drawn.replace("−", "-")) == pytest.approx(large.members[0].score, rel=0.01)
 
 
 def test_a_card_of_the_papers_method():

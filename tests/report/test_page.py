@@ -88,6 +88,14 @@ def test_a_page_about_numbers(of_numbers: Page, numbers: SigGPRegressor, tmp_pat
     assert Path(again).read_text(encoding="utf-8") == of_numbers.html
 
 
+def test_groups_of_one_series_have_no_picture(model: SigGPClassifier, numbers: SigGPRegressor, tmp_path: Path):
+    X, y = turning(20, seed=2)
+    for made, answers in ((model, y), (numbers, X[:, 0].mean(axis=1))):
+        for groups, shown in ((np.arange(20), False), (np.arange(20) // 2, True)):
+            page = parsed(made.report(X, answers, tmp_path / "r.html", explained=0, groups=groups, force=True))
+            assert ("Group by group" in page.text) == shown
+
+
 def test_without_answers_nothing_is_judged_and_training_series_as_left_out(model: SigGPClassifier, tmp_path: Path):
     page = parsed(model.report(turning(20, seed=2)[0], path=tmp_path / "r.html", explained=1))
     check(page)

@@ -74,11 +74,13 @@ def compare(
     check_output_file(output, force, (".json",), inputs=[test, *read_options.files(data)])
     import numpy as np
 
-    from siggpde.cli.data import read_series, require_labels
+    from siggpde.cli.data import read_series, require_labels, with_constants_as_facts
     from siggpde.utils.progress import Progress
     from siggpde_paper.compare import Run, Split, at_most, choose_methods, cross_validation, judge_on_splits
 
-    series = read_series(data, read_options, "train", training=True)
+    series = with_constants_as_facts(read_series(data, read_options, "train", training=True), read_options)
+    if series.facts:
+        log.warning("methods are compared without the facts beside the series: %s", ", ".join(series.facts))
     y = require_labels(data, series)
     kind = choose_task(y) if task == "auto" else task
     try:

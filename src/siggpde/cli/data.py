@@ -154,8 +154,11 @@ def _merged_options(
     return options
 
 
-def with_constants_as_facts(data: SeriesData, ranks: Ranks = ALONE) -> SeriesData:
-    """Returns the series with channels that are constant within every series of all ranks as facts, if not all are."""
+def with_constants_as_facts(data: SeriesData, read_options: ReadOptions, ranks: Ranks = ALONE) -> SeriesData:
+    """Returns the series of a long table whose channels were not named with channels as facts that are constant within
+    every series of all ranks, if not all are."""
+    if read_options.series is None or read_options.channels is not None:
+        return data
     first, names = 0 if data.time_channel is None else 1, data.channel_names
     long = [series[first:] for series in data.X if series.shape[1] > 1]
     spans = [np.fmax.reduce(one, axis=1) - np.fmin.reduce(one, axis=1) for one in long]

@@ -44,8 +44,15 @@ def drift(
         time_channel=old.time_channel,
         channel_names=old.channel_names,
     )
-    values = {"reference": reference, "data": data, "permutations": permutations, **asdict(result)}
+    values = {
+        "reference": reference,
+        "data": data,
+        "permutations": permutations,
+        **asdict(result),
+        "verdict": result.verdict,
+    }
     rows = [
+        ("verdict", result.verdict),
         ("series compared", f"{result.n_reference} and {result.n_new}"),
         ("p-value", f"{result.p_value:.4g}"),
         ("MMD²", f"{result.statistic:.4g}"),

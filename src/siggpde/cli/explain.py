@@ -110,7 +110,7 @@ def explain(
             change = estimator.counterfactual(series[number : number + 1], donors=donors, time_as=time_as)
             values["counterfactual"] = change.to_dict() | {"sentence": str(change)}
         if plot is not None:
-            write_bytes(plot, _picture_of_one(estimator, explanation, x, change))
+            write_bytes(plot, _picture_of_one(estimator, explanation, x, change, f"series {_named(values)}"))
     if plot is not None:
         log.info("the picture is in %s", plot)
     print_result(values, call.as_json, lambda: (_importance_tables if number is None else _tables_of_one)(values))
@@ -179,9 +179,13 @@ def _donors(estimator: Predictor, data: SeriesData, number: int, values: dict[st
     return donors
 
 
+def _named(values: dict[str, Any]) -> str:
+    """Returns the number of the series that is explained, and its id."""
+    return f"{values['series']}" + (f" ({values['id']})" if "id" in values else "")
+
+
 def _tables_of_one(values: dict[str, Any]) -> list[Table]:
-    series = f"{values['series']}" + (f" ({values['id']})" if "id" in values else "")
-    rows: list[tuple[str, Any]] = [("series", series)]
+    rows: list[tuple[str, Any]] = [("series", _named(values))]
     if values["probability"] is None:
         rows.append(("prediction", f"{values['mean']:.6g} ± {values['std']:.3g}"))
         what = "What makes up the number"
@@ -227,23 +231,24 @@ def _terms(contributions: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _picture_of_one(
-    estimator: Predictor, explanation: SeriesExplanation, x: np.ndarray, change: Counterfactual | None
+    estimator: Predictor, explanation: SeriesExplanation, x: np.ndarray, change: Counterfactual | None, name: str
 ) -> bytes:
     """Draws the series, its lines coloured by their contributions, or bars for models of spectrograms."""
     from siggpde.plots import plot_explanation, require_matplotlib
 
     if explanation.segments is None or estimator.preparation_.spectrogram is not None:
-        return _bars_of_one(explanation)
+        return _bars_of_one(explanation, name)
     shown = min(_MOST_CHANNELS, len(x) - (estimator.preparation_.time_channel is not None))
     height = _CHANNEL * shown + (1.4 if change is None else 1.6)
     figure = require_matplotlib("figure").Figure(figsize=(6.4, height), layout="constrained")
     axes = figure.subplots(shown, sharex=True, squeeze=False)[:, 0]
     time_channel = estimator.preparation_.time_channel
-    plot_explanation(explanation, x, axes, counterfactual=change, time_channel=time_channel, most=_MOST_CHANNELS)
+    more: dict[str, Any] = {"time_channel": time_channel, "most": _MOST_CHANNELS, "name": name}
+    plot_explanation(explanation, x, axes, counterfactual=change, **more)
     return _png(figure)
 
 
-def _bars_of_one(explanation: SeriesExplanation) -> bytes:
+def _bars_of_one(explanation: SeriesExplanation, series: str) -> bytes:
     """Draws bars to both sides of zero, of views above words; a kernel, which is among both, is drawn once."""
     from siggpde.explain import Importance
 
@@ -254,7 +259,7 @@ def _bars_of_one(explanation: SeriesExplanation) -> bytes:
     drawn = {bar.name for bar in views}
     words = [bar for bar in words if bar.name not in drawn]
     label = "contribution: for the prediction to the right, against it to the left"
-    return _panels([(name, bars) for name, bars in (("views", views), ("words", words)) if bars], label)
+    return _panels([(f"{series}: {name}", bars) for name, bars in (("views", views), ("words", words)) if bars], label)
 
 
 def _panels(shown: list[tuple[str, list[Importance]]], contribution: str) -> bytes:
@@ -267,7 +272,7 @@ def _panels(shown: list[tuple[str, list[Importance]]], contribution: str) -> byt
     axes = figure.subplots(len(shown), squeeze=False, height_ratios=heights)[:, 0]
     for ax, (title, bars) in zip(axes, shown, strict=True):
         plot_importance(bars, ax)
-        if len(shown) > 1:
+        if len(shown) > 1 or contribution:
             ax.set_title(title, fontsize="medium", loc="left")
         if contribution:
             ax.xaxis.set_major_formatter(require_matplotlib("ticker").ScalarFormatter())

@@ -218,9 +218,8 @@ def _fit(
                 check_model_folder(output, force)  # a fit that ended meanwhile may have written it
                 _check_start(checkpoint, resume, force, settings["method"])
             series = read_series(data, read_options, "train", training=True, ranks=ranks)
-        named = read_options.channels is not None or settings["method"] == "paper"  # whose one kernel takes no facts
-        if read_options.series is not None and not named:
-            series = with_constants_as_facts(series, ranks)
+        if settings["method"] != "paper":  # whose one kernel takes no facts
+            series = with_constants_as_facts(series, read_options, ranks)
         with ranks.together():
             y = require_labels(data, series)
         if task == "auto":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,7 +101,7 @@ def _members(facts: ModelFacts) -> list[dict[str, Any]]:
                 "paths": _options_in_words(member.transform.options),
                 "words": len(member.model.features.words),
                 "directions": member.model.features.size,
-                "nlpp": member.score,
+                "nlpp": member.score + math.log(facts.units),
                 "accuracy": next(scored, None),
             }
         )

@@ -353,6 +353,9 @@ class SeriesEstimator:
             truths = None if y is None or labels is None else self._known_targets(y)
             more: dict[str, Any] = {"background": reference, "walks": settings, "group": True, "truths": truths}
             explanations = explain_series(self.committee_, batch, self._names(), labels, top, **more)
+        if not isinstance(X, SeriesBatch) and self.preparation_.spectrogram is None:
+            readings = self.preparation_.readings(series_of(X))
+            explanations = [why.of_readings(*given) for why, given in zip(explanations, readings, strict=True)]
         return [explanation.in_time(time_format) for explanation in explanations]
 
     def counterfactual(

@@ -28,6 +28,7 @@ _ALIKE = 1e-2  # 1 - the mean of k below which it is solved more precisely
 _ROUNDING = 1e-9
 _NUMBERS = 2**22  # of permutations handled at a time
 _MOST_PERMUTATIONS = 10**7
+_DOUBTED = 0.05  # the p-value from which on nothing is said of a difference
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,13 @@ class Drift:
     shifted: str
     n_reference: int
     n_new: int
+
+    @property
+    def verdict(self) -> str:
+        """What the p-value says, in words."""
+        chance = f"series of one source differ as much in {100 * self.p_value:.3g} % of cases"
+        seen = "the series come from another source" if self.p_value <= _DOUBTED else "no difference is seen"
+        return f"{seen}: {chance}"
 
 
 def drift(

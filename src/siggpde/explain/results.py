@@ -228,6 +228,18 @@ class SegmentContributions(_InUnits, ArrayResult):
         points = "" if self.timed or end == start else "points "
         return f"{text}, {points}{when(start, end, self.time_format)}"
 
+    def of_readings(self, known: np.ndarray, times: np.ndarray) -> SegmentContributions:
+        """Returns the contributions that say where a stretch has no reading but filled values; `known` (channels,
+        points) are the readings, at `times` (points,)."""
+
+        def told(one: Stretch) -> Stretch:
+            channel, inside = self.channels.index(one.channel), (one.start <= times) & (times <= one.end)
+            filled = channel < len(known) and not known[channel, inside].any()
+            return replace(one, does="has no reading") if filled else one
+
+        truth = None if self.against_truth is None else self.against_truth.of_readings(known, times)
+        return replace(self, main=list(map(told, self.main)), against_truth=truth)
+
     def in_time(self, time_format: TimeFormat) -> SegmentContributions:
         """Returns the contributions that tell time stamps in this format."""
         main = [replace(stretch, time_format=time_format) for stretch in self.main]
@@ -361,6 +373,14 @@ class SeriesExplanation(_InUnits, _Result):
         """Returns plain values."""
         plain = super().to_dict() | {"sentence": self.sentence}
         return {name: value for name, value in plain.items() if name != "segments" or value is not None}
+
+    def of_readings(self, values: np.ndarray, times: np.ndarray | None) -> SeriesExplanation:
+        """Returns the explanation that says where there are no readings, of a series (channels, points) with NaN for
+        gaps and its stamps (points,)."""
+        if self.segments is None or np.isfinite(values).all():
+            return self
+        times = np.arange(values.shape[1]) if times is None else times
+        return replace(self, segments=self.segments.of_readings(np.isfinite(values), times))
 
     def in_time(self, time_format: TimeFormat | None) -> SeriesExplanation:
         """Returns the explanation that tells time stamps in this format."""

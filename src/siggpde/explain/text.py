@@ -240,7 +240,7 @@ def moving_together(channels: Sequence[str], does: str) -> str:
     if len(channels) == 1:
         return f"{channels[0]} {does}"
     verb, *rest = does.split()
-    plural = {"is": "are", "goes": "go"}.get(verb, verb.removesuffix("s"))
+    plural = {"is": "are", "goes": "go", "has": "have"}.get(verb, verb.removesuffix("s"))
     return " ".join([", ".join(channels[:-1]), "and", channels[-1], plural, *rest])
 
 

@@ -239,6 +239,7 @@ def plot_explanation(
     time_unit: str | None = None,
     unit: str | None = None,
     most: int = 8,
+    name: str | None = None,
 ) -> np.ndarray:
     """Draws a series with its lines coloured by what they contribute to its prediction; what is uncertain is pale.
 
@@ -261,6 +262,8 @@ def plot_explanation(
         Those of time and of a predicted number, which labels the colours.
     most : int
         As for `plot_series`.
+    name : str, optional
+        That of the series, with which the title begins.
 
     Returns
     -------
@@ -300,6 +303,7 @@ def plot_explanation(
     drawn = plot_series(values, contrast, segment_edges(segments), axes, **known)
     size, lines = style.letters(drawn[0]), 1 if other is None else 2  # above the name of the channel and the legend
     above: dict[str, Any] = {"xy": (0, 1), "xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
+    title = title if name is None else f"{name}: {title}"
     drawn[0].annotate(title, xytext=(0, 1.5 * size * lines + 3), size=size + 0.5, fontweight="bold", **above)
     style.literal(drawn[0].get_figure(root=True))
     return drawn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -222,7 +223,7 @@ def _runs(name: str, values: ArrayLike, count: int) -> np.ndarray:
     return array
 
 
-def plot_weights(committee: Any, ax: Axes | None = None) -> Axes:
+def plot_weights(committee: Any, ax: Axes | None = None, *, units: float = 1.0) -> Axes:
     """Draws bars of the weights of a committee's members, the heaviest at the top.
 
     The colours of a bar are the shares of the views in the member's kernel. At its end is the member's leave-one-out
@@ -234,6 +235,8 @@ def plot_weights(committee: Any, ax: Axes | None = None) -> Axes:
         `estimator.committee_`.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; those of a new figure without them.
+    units : float
+        `estimator.target_scale_` of numbers, for losses in the units of the target.
 
     Returns
     -------
@@ -263,7 +266,10 @@ def plot_weights(committee: Any, ax: Axes | None = None) -> Axes:
     for place, index in enumerate(order):
         score = members[index].score
         if score is not None:
-            words, offset = f"{score:#.3g}".replace("-", "−"), {"xytext": (3, 0), "textcoords": "offset points"}
+            words, offset = (
+                f"{score + math.log(units):#.3g}".replace("-", "−"),
+                {"xytext": (3, 0), "textcoords": "offset points"},
+            )
             ax.annotate(words, (weights[index], place), va="center", size=size, color=style.GREY, **offset)
     names = [f"{'model' if len(order) == 1 else 'member'} {place}" for place in range(1, len(order) + 1)]
     ax.set_yticks(range(len(order)), names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -42,7 +43,8 @@ class Member:
 @dataclass(frozen=True)
 class ModelFacts:
     """What a fitted model is, and what it learned from: `kinds` of views, `options` of the paper's path, `labels` with
-    their numbers or `target` (mean, standard deviation), `tried` candidates (name, loss, weight)."""
+    their numbers or `target` (mean, standard deviation), `tried` candidates (name, loss, weight); losses are of numbers
+    as they were handed in, `units` times those that members learn."""
 
     estimator: str
     committee: Any
@@ -63,6 +65,7 @@ class ModelFacts:
     seconds: float | None = None
     fact_names: tuple[str, ...] = ()
     figures: Mapping[str, float] | None = None
+    units: float = 1.0
 
     def rows(self, digits: int = 1) -> list[tuple[str, str, str]]:
         """Returns the kernel, the weight in per cent with so many digits, and the score of every member."""
@@ -127,7 +130,7 @@ class ModelFacts:
 def model_facts(estimator: Any) -> ModelFacts:
     """Returns what there is to say of a fitted estimator; nothing is computed from its series."""
     committee, summary = estimator.committee_, estimator.summary_
-    classifies = hasattr(estimator, "classes_")
+    classifies, units = hasattr(estimator, "classes_"), getattr(estimator, "target_scale_", 1.0)
     landmarks = 0 if committee.landmarks is None else len(committee.landmarks)
     if committee.method == "views":
         kernels, options = kinds_of_kernels(committee.blocks), {}
@@ -137,7 +140,7 @@ def model_facts(estimator: Any) -> ModelFacts:
         options, kinds = asdict(committee.transform.options), ["path"]
         described = [("model 1", f"{len(committee.model.features.words)} words of one path")]
     members = [
-        Member(weight, *words, member.score)
+        Member(weight, *words, member.score + math.log(units))
         for weight, words, member in zip(committee.weights.tolist(), described, committee.members, strict=True)
     ]
     return ModelFacts(
@@ -156,7 +159,10 @@ def model_facts(estimator: Any) -> ModelFacts:
         lengths=tuple(estimator.length_range_),
         labels=summary.get("labels"),
         target=(summary["target_mean"], summary["target_spread"]) if "target_mean" in summary else None,
-        tried=[tuple(candidate) for candidate in getattr(estimator, "tried_", None) or []],
+        tried=[
+            (name, loss + math.log(units), weight) for name, loss, weight in getattr(estimator, "tried_", None) or []
+        ],
+        units=units,
         seconds=getattr(estimator, "seconds_", None),
         fact_names=tuple(fact.name for fact in getattr(estimator, "facts_", ())),
         figures=summary.get("left_out"),

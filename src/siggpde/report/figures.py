@@ -181,7 +181,11 @@ def weights(model: ModelFacts) -> Picture:
     best = model.members[0]
     count = counted(len(model.members), "member")
     alt = f"bars: weights of {count}, the largest {in_percent(best.weight, 0)} ({best.name})"
-    return _plot(lambda ax: plots.plot_weights(model.committee, ax), alt, max(1.9, 0.3 * len(model.members) + 1.5))
+    return _plot(
+        lambda ax: plots.plot_weights(model.committee, ax, units=model.units),
+        alt,
+        max(1.9, 0.3 * len(model.members) + 1.5),
+    )
 
 
 def candidates(losses: Sequence[float]) -> Picture:

@@ -25,7 +25,6 @@ from siggpde.report.content import Case, Content, Data, NoveltyScores, Series
 from siggpde.report.judgement import ClassJudgement, Judgement, NumberJudgement, entropy
 from siggpde.report.page import GENERATOR, page
 from siggpde.series import SeriesBatch
-from siggpde.series.batch import collect
 from siggpde.series.statistics import OF_CHANNELS, OF_SERIES
 from siggpde.utils.files import digest, write_bytes
 from siggpde.utils.progress import Progress
@@ -288,7 +287,10 @@ def cases_of(
         scores = Scores(*(part[rows] for part in predicted.scores))
         p_values = subject.committee.novelty.p_values(scores.score).tolist()
         unusual = scores.reasons(*subject.estimator._described())
-    seen = [_as_seen(subject, batch, place, given) for place, given in enumerate(_as_given(subject, rows))]
+    series = _as_given(subject, rows)
+    if subject.estimator.preparation_.spectrogram is None:
+        explanations = [why.of_readings(one.values, one.times) for why, one in zip(explanations, series, strict=True)]
+    seen = [_as_seen(subject, batch, place, given) for place, given in enumerate(series)]
     columns: Any = zip(rows, seen, explanations, p_values, unusual, strict=True)
     return [Case(series, tuple(reasons[row]), why, losses.get(row), *new) for row, series, why, *new in columns]
 
@@ -380,16 +382,9 @@ def _examples(subject: Subject) -> list[Series]:
 
 def _as_given(subject: Subject, rows: Sequence[int]) -> list[Series]:
     """Some series as they were handed in, with their gaps."""
-    raw = collect(subject.rows(rows))
-    time = subject.estimator.preparation_.time_channel
-    examples = []
-    for place, (row, count) in enumerate(zip(rows, raw.counts().tolist(), strict=True)):
-        values, times = raw.values[place, :count].T.numpy(), None
-        if time is not None:
-            times = values[time]
-            values = np.delete(values, time % len(values), axis=0)
-        examples.append(Series(subject.names[row], values, times, subject.target(row)))
-    return examples
+    readings = subject.estimator.preparation_.readings(subject.rows(rows))
+    both = zip(rows, readings, strict=True)
+    return [Series(subject.names[row], values, times, subject.target(row)) for row, (values, times) in both]
 
 
 def _novelty(subject: Subject, scores: Scores | None) -> NoveltyScores | None:

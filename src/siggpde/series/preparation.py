@@ -14,7 +14,7 @@ from torch import Tensor
 from siggpde.distributed.ranks import ALONE, Ranks
 from siggpde.numerics.inputs import check_max_points
 from siggpde.numerics.words import as_integer
-from siggpde.series.batch import SeriesBatch, collect_chunks, join, pool
+from siggpde.series.batch import SeriesBatch, collect, collect_chunks, join, pool
 from siggpde.series.spectrogram import Spectrogram
 from siggpde.series.statistics import statistics_of
 
@@ -184,6 +184,18 @@ class Preparation:
 
         batch = join(chunks(), X).hold_last()
         return replace(batch, statistics=torch.cat(statistics)), torch.cat(unobserved)
+
+    def readings(self, X: Any) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """Returns the values (channels, points) of each series as they were handed in, NaN for gaps, and its stamps
+        (points,) or None."""
+        raw, readings = collect(X), []
+        for series, count in zip(raw.values.numpy(), raw.counts().tolist(), strict=True):
+            values = series[:count].T
+            if self.time_channel is None:
+                readings.append((values, None))
+            else:
+                readings.append((np.delete(values, self.time_channel, axis=0), values[self.time_channel]))
+        return readings
 
     def _split(self, batch: SeriesBatch, name: str) -> SeriesBatch:
         """Takes the time channel out of the values."""
