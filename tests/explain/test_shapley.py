@@ -242,6 +242,10 @@ def test_means_spreads_and_latents_are_those_without_groups(terms, background: b
     spreads = (shapley.posterior_spread(terms, sampled, pair, runs) for sampled in (fast, slow))
     for one_way, other_way in zip(*spreads, strict=True):
         torch.testing.assert_close(one_way, other_way, rtol=1e-6, atol=1e-6)
+    again = shapley.posterior_spread(terms, fast, pair, runs[1:])  # of variances that are known by now
+    anew = shapley.posterior_spread(terms, fast._replace(variances={}), pair, runs[1:])
+    for one_way, other_way in zip(again, anew, strict=True):
+        torch.testing.assert_close(one_way, other_way)
     cuts = shapley.sample_credits(terms, one, ends, PermutationSettings(4, 4, 2), shapley.plans_of(terms)).cuts
     numbers = cuts.numbers()
     _, means = shapley.add_up(terms, cuts, list(range(20)), shapley.plans_of(terms))

@@ -354,7 +354,7 @@ class SeriesEstimator:
             more: dict[str, Any] = {"background": reference, "walks": settings, "group": True, "truths": truths}
             explanations = explain_series(self.committee_, batch, self._names(), labels, top, **more)
         if not isinstance(X, SeriesBatch) and self.preparation_.spectrogram is None:
-            readings = self.preparation_.readings(series_of(X))
+            readings = self.preparation_.readings(X.X if is_series_data(X) else X)
             explanations = [why.of_readings(*given) for why, given in zip(explanations, readings, strict=True)]
         return [explanation.in_time(time_format) for explanation in explanations]
 

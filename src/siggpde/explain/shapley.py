@@ -165,7 +165,7 @@ class Ends(NamedTuple):
 class Sampled(NamedTuple):
     """The permutations through a series: credits for every member (K, pairs, S, C, outputs), the logits that they begin
     with (K, pairs, outputs), the cut series, and sums over these for the pieces of the first `channels` channels, 0
-    without uncertainty."""
+    without uncertainty; `variances` (K, latents) of sums of pieces that were asked for before."""
 
     terms: Terms
     ends: Ends
@@ -175,6 +175,7 @@ class Sampled(NamedTuple):
     sums: LatentSums
     channels: int
     plans: Plans
+    variances: dict[tuple[int, ...], Tensor]
 
     def contributions(
         self, channels: tuple[str, ...], labels: list[Any] | None, pair: Tensor | None, raw_length: int
@@ -257,7 +258,7 @@ def sample_credits(terms: Terms, one: SeriesBatch, ends: Ends, settings: Permuta
     steps = levels.diff(dim=2).gather(2, ranks[None, :, :, None].expand(*levels.shape[:1], -1, -1, levels.shape[3]))
     credits = steps.unflatten(2, (segments, channels)).unflatten(1, (count, 2)).mean(2)
     channels = together if settings.uncertainty else 0
-    return Sampled(terms, ends, credits, begun.mean(2), cuts, sums, channels, plans)
+    return Sampled(terms, ends, credits, begun.mean(2), cuts, sums, channels, plans, {})
 
 
 def segments_of(length: int, segments: int, device: torch.device) -> Tensor:
@@ -301,20 +302,23 @@ def posterior_spread(terms: Terms, sampled: Sampled, pair: Tensor | None, runs: 
     cuts, mixing = sampled.cuts, terms.logits.mixing
     means = sampled.credits.mean(1)  # (K, S, C, classes)
     segments, channels = means.shape[1:3]
-    single = [[piece] for piece in pieces_of(segments, channels, range(channels))]
-    of_runs = [pieces_of(segments, channels, [run.channel])[run.first : run.last + 1] for run in runs]
-    chosen = single + of_runs
-    variances = means.new_zeros(len(means), len(chosen), mixing.shape[1])
+    single = [(piece,) for piece in pieces_of(segments, channels, range(channels))]
+    of_runs = [tuple(pieces_of(segments, channels, [run.channel])[run.first : run.last + 1]) for run in runs]
+    chosen = [of_sum for of_sum in single + of_runs if of_sum not in sampled.variances]
     for first in range(0, channels, sampled.channels):
         some = range(first, min(channels, first + sampled.channels))
         pieces = pieces_of(segments, channels, some)
-        sums = sampled.sums if first == 0 else add_up(terms, cuts, pieces, sampled.plans)[0]
         places = {piece: place for place, piece in enumerate(pieces)}
-        inside = [index for index, of_sum in enumerate(chosen) if of_sum[0] in places]
-        over = [cuts.sum_of(chosen[index]) for index in inside]
-        rows = [[places[piece] for piece in chosen[index]] for index in inside]
+        inside = [of_sum for of_sum in chosen if of_sum[0] in places]
+        if not inside:
+            continue
+        sums = sampled.sums if first == 0 else add_up(terms, cuts, pieces, sampled.plans)[0]
+        over = [cuts.sum_of(of_sum) for of_sum in inside]
+        rows = [[places[piece] for piece in of_sum] for of_sum in inside]
         moments = sums.moments(rows, over, lambda numbers: terms.prepare(cuts.series(numbers)))
-        variances[:, inside] = torch.stack([member.variance for member in moments])
+        for place, of_sum in enumerate(inside):
+            sampled.variances[of_sum] = torch.stack([member.variance[place] for member in moments])
+    variances = torch.stack([sampled.variances[of_sum] for of_sum in single + of_runs], dim=1)
     latents = variances[:, : len(single)].unflatten(1, (channels, segments)).transpose(1, 2)  # (K, S, C, latents)
     direction, contrast = contrast_of(mixing.T, pair), contrast_of(means, pair)
     totals = [contrast[:, run.first : run.last + 1, run.channel].sum(1) for run in runs]

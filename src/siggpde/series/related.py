@@ -54,8 +54,8 @@ class Related:
         return f"{self.count} of {len(self.family)} training series are related ({counts}), in {families} families"
 
     def without_copies(self, y: Tensor) -> tuple[Tensor, Tensor, Related]:
-        """Returns the rows (k,) of series that copy none before with the same target, the places (n,) among these of what
-        every series is or copies, and how they are related."""
+        """Returns the rows (k,) of series that copy none before with the same target, the places (n,) among these of
+        what every series is or copies, and how they are related."""
         a, b, step = self.pairs.T
         copies = (step == 0) & (self.lengths[a] == self.lengths[b]) & (y[a] == y[b])
         copied = _components(self.pairs[copies], len(y))
