@@ -5,6 +5,7 @@ import subprocess
 import tracemalloc
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -66,7 +67,14 @@ def test_a_data_file_that_claims_gigabytes_is_refused_before_it_is_read(tmp_path
 
 def test_a_line_of_a_million_cells_is_refused(tmp_path: Path):
     (tmp_path / "a.csv").write_text("\n" + "1.5,2," * 500_000 + "1\n1,2\n")
-    assert_refused("the first line has 1000001 cells .* at most 200000 columns", read, tmp_path / "a.csv")
+    assert_refused("line 2: it has 1000001 cells .* at most 200000 columns", read, tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_text("x,y,kind\n1,2,a\n" + "1.5,2," * 1_500_000 + "1\n3,4,b\n")
+    tracemalloc.start()
+    assert_refused(
+        "line 3: it has 3000001 cells in 9000002 bytes, but a table", read, tmp_path / "b.csv", target="kind"
+    )
+    assert tracemalloc.get_traced_memory()[1] < 2**26
+    tracemalloc.stop()
 
 
 FULL = Path("/dev/full")
@@ -115,5 +123,20 @@ def test_a_lack_of_memory_says_what_needed_how_much(monkeypatch: pytest.MonkeyPa
     def fail(*_: Any) -> None:
         raise MemoryError
 
+    model, new = classifier().fit(X, Y), np.zeros((3, *X.shape[1:]))
+    of_torch = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+    for raised, said in ((MemoryError(), "landmarks$"), (RuntimeError(of_torch), "tried to allocate 9 bytes")):
+        with monkeypatch.context() as patch:
+            patch.setattr("siggpde.committee.committee.rows_of", Mock(side_effect=raised))
+            shape = f"3 series of {X.shape[2]} points and {X.shape[1]} channels, .* GB, in a model with {len(X)} "
+            assert_refused(f"{shape}.*{said}", model.predict, new, error=MemoryError)
+        with monkeypatch.context() as patch:
+            patch.setattr("siggpde.committee.fit.fit_exact", Mock(side_effect=raised))
+            assert_refused(
+                f"the fit takes 0.. GB of memory: {len(X)} series", classifier().fit, X, Y, error=MemoryError
+            )
+    with monkeypatch.context() as patch:
+        patch.setattr("siggpde.committee.committee.rows_of", Mock(side_effect=RuntimeError("of another kind")))
+        assert_refused("^of another kind$", model.predict, new, error=RuntimeError)
     monkeypatch.setattr("siggpde.numerics.backend.installation", fail)
     assert "Error: not enough memory: " in run("info").stderr

@@ -56,15 +56,17 @@ def announce(bar: Progress, views: Sequence[View], landmarks: SeriesBatch, serie
     rows, regressions = fit_seconds(views, landmarks, series)
     seconds = rows / usual_threads() + regressions / torch.get_num_threads()
     if seconds >= WORTH_SAYING:
-        m, points = len(landmarks), landmarks.values.shape[1]
-        matrices = (_CANDIDATES * len(views) + 3 * MEMBERS) * m  # of the landmarks, for every kernel and member
-        tuned = MEMBERS * min(series, TUNED) if series > m else 0  # rows of the series that decide the noise
-        memory = 8e-9 * (2 * series * points * landmarks.channels + (matrices + tuned) * m)
-        bar.say(
-            f"{duration(seconds)} and {memory:.1f} GB of memory: {series} series of "
-            f"{int(landmarks.counts().median())} points, {m} landmarks, {len(views)} views",
-            log,
-        )
+        bar.say(f"{duration(seconds)} and {needs(len(views), landmarks, series)}", log)
+
+
+def needs(views: int, landmarks: SeriesBatch, series: int) -> str:
+    """Says how much memory a fit of so many views takes, and for what."""
+    m, points = len(landmarks), landmarks.values.shape[1]
+    matrices = (_CANDIDATES * views + 3 * MEMBERS) * m  # of the landmarks, for every kernel and member
+    tuned = MEMBERS * min(series, TUNED) if series > m else 0  # rows of the series that decide the noise
+    memory = 8e-9 * (2 * series * points * landmarks.channels + (matrices + tuned) * m)
+    median = int(landmarks.counts().median())
+    return f"{memory:.1f} GB of memory: {series} series of {median} points, {m} landmarks, {views} views"
 
 
 def fit_seconds(views: Sequence[View], landmarks: SeriesBatch, series: int) -> tuple[float, float]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.committee import LeftOutRecord, Member, ViewCommittee, average_latents
-from siggpde.committee.cost import MAX_LANDMARKS, announce, model_size, row_seconds
+from siggpde.committee.cost import MAX_LANDMARKS, announce, model_size, needs, row_seconds
 from siggpde.committee.large import COMPARED, LargeFit, choose_landmarks
 from siggpde.committee.link import fit_link
 from siggpde.committee.mixture import NormalMixture, recalibrate
@@ -22,6 +22,7 @@ from siggpde.committee.regression import LeftOut, Regression, Targets, fit_exact
 from siggpde.committee.weight_space import without_series
 from siggpde.committee.weights import Fold, affordable, bootstrap_weights, nested_folds
 from siggpde.distributed.shard import Shard
+from siggpde.numerics.inputs import memory_named
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.batch import all_gather_series
 from siggpde.utils.progress import Progress
@@ -59,10 +60,11 @@ def fit_view_committee(batch: SeriesBatch, targets: Targets, settings: ViewSetti
     fit = _Fit(batch, targets, settings, shard)
     with Progress(settings.progress if shard.ranks.leads else False) as bar:
         fit.choose_landmarks()
-        fit.fit_views(bar)
-        committee = fit.committee(bar)
-        if settings.group_nearest and fit.groups_nearest(committee):
+        with memory_named(lambda: f"the fit takes {needs(len(fit.views), fit.landmarks, shard.total)}"):
+            fit.fit_views(bar)
             committee = fit.committee(bar)
+            if settings.group_nearest and fit.groups_nearest(committee):
+                committee = fit.committee(bar)
     return committee
 
 
@@ -72,6 +74,7 @@ class _Fit:
     def __init__(self, batch: SeriesBatch, targets: Targets, settings: ViewSettings, shard: Shard) -> None:
         self.started = time.perf_counter()
         self.batch, self.targets, self.settings, self.shard = batch, targets, settings, shard
+        self.views: list[View] = []
 
     def choose_landmarks(self) -> None:
         """Standardises the series, and takes some of them, or all, as landmarks."""
@@ -88,8 +91,8 @@ class _Fit:
 
     def fit_views(self, bar: Progress) -> None:
         """Fits every view to the landmarks; some are left out where time is short."""
-        settings, total = self.settings, self.shard.total
-        views = default_views(self.landmarks, total, settings.kinds, settings.options, settings.words, settings.seed)
+        settings, total, views = self.settings, self.shard.total, self.views
+        views += default_views(self.landmarks, total, settings.kinds, settings.options, settings.words, settings.seed)
         views += settings.more_views
         if settings.facts:  # first, as a limit of time leaves out the last
             views.insert(0, FactsView(settings.facts))

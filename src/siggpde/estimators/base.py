@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,6 +28,7 @@ from siggpde.estimators.settings import (
     threads,
     usable_device,
 )
+from siggpde.numerics.inputs import memory_named
 from siggpde.series import PathOptions, Preparation, SeriesBatch, Spectrogram
 from siggpde.series.batch import fingerprint
 from siggpde.utils.times import TimeAs, TimeFormat, chosen_format
@@ -177,14 +178,23 @@ class SeriesEstimator:
             check_channels(self, X)
             X = X.X
         input_device(X)  # warns where X has to be copied
-        with threads(self.n_jobs, length_hint(X)):
+        with threads(self.n_jobs, length_hint(X)), memory_named(lambda: f"{length_hint(X)} series are to be read"):
             batch = self.preparation_(X)
             check_batch(batch, targets)
         return batch.to(self.committee_.device)
 
-    def _threads(self, batch: SeriesBatch) -> AbstractContextManager[None]:
+    @contextmanager
+    def _threads(self, batch: SeriesBatch) -> Iterator[None]:
         """The threads for these series and the landmarks, of which there are at most `n_series_`."""
-        return threads(self.n_jobs, max(len(batch), self.n_series_))
+        n, points, channels = batch.values.shape
+
+        def needs() -> str:
+            landmarks = self.committee_.landmarks
+            kept = "" if landmarks is None else f", in a model with {len(landmarks)} landmarks"
+            return f"{n} series of {points} points and {channels} channels, {batch.values.nbytes / 1e9:.3g} GB{kept}"
+
+        with threads(self.n_jobs, max(n, self.n_series_)), memory_named(needs):
+            yield
 
     def to(self, device: str | torch.device) -> Any:
         """Moves a fitted estimator to a device, where it then predicts.

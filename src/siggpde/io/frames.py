@@ -62,14 +62,7 @@ class CsvFile:
             log.info("%s: %r stands between cells%s", path, self._separator, comma)
         if encoding != "utf-8":
             self._decode(encoding)
-        self._file.seek(0)  # each of too many columns would take a kilobyte
-        line = next((line for line in iter(partial(self._file.readline, _LONGEST_LINE), b"") if line.strip()), b"")
-        cells = line.count(self._separator.encode()) + 1
-        if cells > _MOST_COLUMNS or len(line) == _LONGEST_LINE:
-            raise ValueError(
-                f"{path}: the first line has {cells} cells in {len(line)} bytes, but a table has at most "
-                f"{_MOST_COLUMNS} columns; write long series with one row a point, or as .npz or .npy"
-            )
+        next((text for text in self._texts() if text.strip()), "")  # of too many columns each would take a kilobyte
         self._raw = self._parse(n_rows=0).columns
         header = next((cells for _, cells in self._lines() if cells), [])
         names = zip(self._raw, header if len(header) == len(self._raw) else self._raw, strict=True)
@@ -112,11 +105,21 @@ class CsvFile:
             line = next(islice(lines, error.row + 1, None), "?")
             raise ValueError(f"{self.path}: {error.where}line {line}{error.wrong}") from error
 
+    def _texts(self) -> Iterator[str]:
+        """Returns the lines of the file; ValueError for one of more cells than a table can have, before it is cut."""
+        self._file.seek(0)
+        for line, row in enumerate(iter(partial(self._file.readline, _LONGEST_LINE), b""), 1):
+            cells = row.count(self._separator.encode()) + 1
+            if cells > _MOST_COLUMNS or len(row) == _LONGEST_LINE:
+                raise ValueError(
+                    f"{self.path}, line {line}: it has {cells} cells in {len(row)} bytes, but a table has at most "
+                    f"{_MOST_COLUMNS} columns; write long series with one row a point, or as .npz or .npy"
+                )
+            yield row.decode(errors="replace").removeprefix("\ufeff")
+
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Returns lines as an editor counts them, and the cells of the header and the rows, none for blank lines."""
-        self._file.seek(0)
-        text = (row.decode(errors="replace").removeprefix("\ufeff") for row in self._file)
-        rows, line = csv.reader(text, delimiter=self._separator), 1
+        rows, line = csv.reader(self._texts(), delimiter=self._separator), 1
         try:
             for cells in rows:
                 yield line, cells

@@ -6,8 +6,8 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache, wraps
 from typing import Any, NoReturn, TypeVar
 
@@ -369,3 +369,14 @@ def check_max_points(max_points: Any) -> None:
     points = 1 if max_points is None else as_integer(max_points)
     if points is None or points < 1:
         raise ValueError(f"max_points must be a positive whole number, or None for never, got {max_points!r}")
+
+
+@contextmanager
+def memory_named(needs: Callable[[], str]) -> Iterator[None]:
+    """Raises a MemoryError that says what `needs` how much, where Python, numpy or torch find too little memory."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):
+            raise
+        raise MemoryError(f"{needs()}{f' ({error})' if str(error) else ''}") from error
