@@ -14,7 +14,7 @@ def render(records: Records) -> str:
     parts = []
     for part, section in (
         ("corrupted", _corrupted), ("classes", _classes), ("false_alarms", _false_alarms), ("related", _related),
-        ("cost", _cost),
+        ("windows", _windows), ("cost", _cost),
     ):  # fmt: skip
         chosen = [record for record in records if record["part"] == part]
         if chosen:
@@ -88,13 +88,22 @@ def _false_alarms(records: Records) -> list[str]:
 
 
 def _related(records: Records) -> list[str]:
+    return ["**Related training series**, accuracy in per cent and NLPP:", _by_kind(records)]
+
+
+def _windows(records: Records) -> list[str]:
+    title = "all of them or one of each series, judged on windows at the same places; accuracy in per cent and NLPP:"
+    return [f"**Windows of half the length**, by overlap: {title}", _by_kind(records)]
+
+
+def _by_kind(records: Records) -> str:
     kinds = list(dict.fromkeys(record["kind"] for record in records))
     rows = []
     for data in dict.fromkeys(record["data"] for record in records):
         cells = {record["kind"]: record for record in records if record["data"] == data}
         shown = [f"{100 * cells[k]['accuracy']:.1f} / {cells[k]['nlpp']:.4f}" if k in cells else "" for k in kinds]
         rows.append([data, *shown])
-    return ["**Related training series**, accuracy in per cent and NLPP:", _table(["", *kinds], rows)]
+    return _table(["", *kinds], rows)
 
 
 def _cost(records: Records) -> list[str]:

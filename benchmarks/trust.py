@@ -1,6 +1,6 @@
 """Whether the defaults know what they do not know: novelty, false alarms, confidence far from the training series.
 
-    python benchmarks/trust.py results.jsonl [--only corrupted,classes,false_alarms,related,cost] [--resume]
+    python benchmarks/trust.py results.jsonl [--only corrupted,classes,false_alarms,related,windows,cost] [--resume]
     python benchmarks/trust.py --write docs/trust.md results.jsonl        # only the tables and the picture
 
 - corrupted: archive splits, at most 1000 test series; the AUC of the score of `novelty` between these and the same
@@ -9,8 +9,10 @@
 - false_alarms: resamples of train and test together, at most 250 to learn from: the share of test series with
   p <= 0.05, of alarms, the NLPP with and without caution.
 - related: archive splits, at most 400 test series; training series twice, five times, five times with noise of 0.001 of
-  a channel's spread, and windows of half the length that overlap by 0, 50 and 90 %, judged on windows that do not:
-  accuracy and NLPP beside those without copies, or without overlap.
+  a channel's spread: accuracy and NLPP beside those without copies.
+- windows: archive splits; training series cut into windows of half their length that overlap by 0, 50 and 90 %, and the
+  same without relatives, one of the windows of each series at random; judged on at most 800 windows of test series at
+  the same places, and of those on windows that do not overlap.
 - cost: CPU seconds of a fit with and without what novelty keeps, in turns, the median of five.
 
 Records are appended to the file; the data come from SIGGPDE_DATA.
@@ -60,7 +62,7 @@ MOST_TEST, TRAIN, MOST_RELATED = 1000, 250, 1600
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path, metavar="RESULTS.jsonl")
-    parser.add_argument("--only", default="corrupted,classes,false_alarms,related,cost")
+    parser.add_argument("--only", default="corrupted,classes,false_alarms,related,windows,cost")
     parser.add_argument("--seeds", type=int, default=3, help="resamples a data set")
     parser.add_argument("--resume", action="store_true", help="leave out what the file has")
     parser.add_argument("--write", type=Path, metavar="PAGE.md")
@@ -96,7 +98,13 @@ def _key(record: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _cells(part: str, seeds: int) -> Iterator[dict[str, Any]]:
-    sets = {"corrupted": CORRUPTED, "classes": CLASSES, "false_alarms": RESAMPLED, "related": RELATED}
+    sets = {
+        "corrupted": CORRUPTED,
+        "classes": CLASSES,
+        "false_alarms": RESAMPLED,
+        "related": RELATED,
+        "windows": RELATED,
+    }
     sets["cost"] = ("UWaveGestureLibrary",)
     for data in sets[part]:
         for seed in range(seeds if part == "false_alarms" else 1):
@@ -164,39 +172,53 @@ def _false_alarms(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
     }  # fmt: skip
 
 
-def _windows(series: Series, labels: np.ndarray, overlap: float) -> tuple[Series, np.ndarray]:
-    """Windows of half the length of every series, evenly from its start to its end, and their labels."""
-    parts, owners = [], []
-    for one, label in zip(series, labels, strict=True):
-        width = max(4, one.shape[1] // 2)
-        rest = one.shape[1] - width
-        starts = np.linspace(0, rest, 1 + round(rest / (width * (1 - overlap)))).astype(int)
-        parts += [one[:, start : start + width] for start in starts]
-        owners += [label] * len(starts)
-    return parts, np.array(owners)
-
-
 def _related(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
     train, y, test, y_test = _loaded(cell["data"])
     test, y_test = test[:400], y_test[:400]
     random, spread = np.random.default_rng(0), np.nanstd(np.concatenate(train, axis=1), 1, keepdims=True)
-    parts, of_parts = _windows(test, y_test, 0.0)
-    rows = random.permutation(len(parts))[:400]
-    judged = {"series": (test, y_test), "windows": ([parts[row] for row in rows], of_parts[rows])}
     noisy = [x + 1e-3 * spread * random.standard_normal(x.shape) for _ in range(4) for x in train]
     made = {
         "alone": (train, y), "twice": (2 * train, np.tile(y, 2)), "five times": (5 * train, np.tile(y, 5)),
         "with noise": (train + noisy, np.tile(y, 5)),
-        **{f"windows, {overlap:.0%}": _windows(train, y, overlap) for overlap in (0.0, 0.5, 0.9)},
     }  # fmt: skip
     for kind, (series, labels) in made.items():
-        if "windows" in kind and len(series) > MOST_RELATED:
-            continue
-        model = SigGPClassifier().fit(series, labels)
-        new, truth = judged["windows" if "windows" in kind else "series"]
-        hits = model.classes_[model.predict_proba(new).argmax(1)] == truth
-        nlpp = -float(model.log_likelihood(new, truth).mean())
-        yield {"kind": kind, "n": len(series), "groups": model.n_groups_, "accuracy": float(hits.mean()), "nlpp": nlpp}
+        yield {"kind": kind, "n": len(series), **_judged(SigGPClassifier().fit(series, labels), test, y_test)}
+
+
+def _judged(model: SigGPClassifier, new: Series, truth: np.ndarray) -> dict[str, Any]:
+    hits = model.classes_[model.predict_proba(new).argmax(1)] == truth
+    nlpp = -float(model.log_likelihood(new, truth).mean())
+    return {"groups": model.n_groups_, "accuracy": float(hits.mean()), "nlpp": nlpp}
+
+
+def _cut(series: Series, labels: np.ndarray, overlap: float) -> tuple[Series, np.ndarray, np.ndarray]:
+    """Windows of half the length of every series, evenly from its start to its end, their labels and their series."""
+    parts, owners = [], []
+    for owner, one in enumerate(series):
+        width = max(4, one.shape[1] // 2)
+        rest = one.shape[1] - width
+        starts = np.linspace(0, rest, 1 + round(rest / (width * (1 - overlap)))).astype(int)
+        parts += [one[:, start : start + width] for start in starts]
+        owners += [owner] * len(starts)
+    return parts, labels[owners], np.array(owners)
+
+
+def _windows(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    train, y, test, y_test = _loaded(cell["data"])
+    random = np.random.default_rng(0)
+    apart, of_apart, _ = _cut(test[:400], y_test[:400], 0.0)
+    for overlap in (0.0, 0.5, 0.9):
+        parts, labels, owners = _cut(train, y, overlap)
+        new, truth, _ = _cut(test, y_test, overlap)
+        some = random.permutation(len(new))[:800]
+        new, truth = [new[row] for row in some], truth[some]
+        order = random.permutation(len(parts))
+        alone = np.sort(order[np.unique(owners[order], return_index=True)[1]])
+        for kind, rows in (("all", np.arange(len(parts))), ("one of each", alone)):
+            if len(rows) <= MOST_RELATED:
+                model = SigGPClassifier().fit([parts[row] for row in rows], labels[rows])
+                record = {"kind": f"{overlap:.0%}, {kind}", "n": len(rows), **_judged(model, new, truth)}
+                yield record | {"apart": _judged(model, apart, of_apart)}
 
 
 def _cost(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
