@@ -137,6 +137,11 @@ def find_dataset(name: str) -> Path:
     ------
     FileNotFoundError
         There is none; the message has the files looked for.
+
+    Examples
+    --------
+    >>> find_dataset("PenDigits").name
+    'PenDigits.npz'
     """
     if not name or Path(name).name != name:
         raise ValueError(f"a data set is asked for by its name, such as 'PenDigits'; got {name!r}")

@@ -86,6 +86,15 @@ def explain_series(
     Returns
     -------
     The explanations, in the order of the series.
+
+    Examples
+    --------
+    >>> import siggpde
+    >>> X = torch.linspace(0, 1, 6).expand(10, 1, 6) * torch.tensor([1.0, -1.0] * 5)[:, None, None]
+    >>> model = siggpde.SigGPClassifier(members=1).fit(X, ["up", "down"] * 5)
+    >>> (why,) = explain_series(model.committee_, model.preparation_(X[:1]), ["x"], ["down", "up"], top=3)
+    >>> why.label, len(why.contributions)
+    ('up', 3)
     """
     terms = terms_of(committee)
     check_inputs(terms, batch, names)

@@ -68,6 +68,15 @@ def global_importance(
     Returns
     -------
     Importances and, class by class, effects with standard deviations and the probabilities of their signs.
+
+    Examples
+    --------
+    >>> import siggpde
+    >>> X = torch.randn(10, 2, 5, generator=torch.Generator().manual_seed(0)).cumsum(2)
+    >>> model = siggpde.SigGPClassifier(members=1).fit(X, [0, 1] * 5)
+    >>> found = global_importance(model.committee_, model.preparation_(X), ["x", "y"], classes=[0, 1])
+    >>> sorted(channel.name for channel in found.channels)
+    ['x', 'y']
     """
     terms = terms_of(committee)
     check_inputs(terms, batch, names, min_series=2)
@@ -470,6 +479,14 @@ def paper_reading(committee: Committee, names: Sequence[str], top: int = 10, cla
     Returns
     -------
     The words with the largest weights, over all latents and for each of them.
+
+    Examples
+    --------
+    >>> import siggpde
+    >>> X = torch.randn(10, 1, 5, generator=torch.Generator().manual_seed(0)).cumsum(2)
+    >>> model = siggpde.SigGPClassifier(method="paper", n_features=7, max_iter=1).fit(X, [0, 1] * 5)
+    >>> len(paper_reading(model.committee_, ["x"], top=2, classes=[0, 1]).words)
+    2
     """
     terms = terms_of(committee)
     model = terms.model

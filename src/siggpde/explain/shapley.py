@@ -50,6 +50,11 @@ class PermutationSettings:
         Of the permutations.
     uncertainty
         Whether standard deviations under the posterior are computed too.
+
+    Examples
+    --------
+    >>> PermutationSettings(permutations=6).pairs(pieces=20)
+    3
     """
 
     segments: int = 10

@@ -49,6 +49,13 @@ class SignatureStrategy(nn.Module):
         The covariance of q(u).
     dtype : torch.dtype, default torch.float64
         That of q(u).
+
+    Examples
+    --------
+    >>> from siggpde import OrthogonalSignatureFeatures, SignatureKernel
+    >>> strategy = SignatureStrategy(SignatureKernel(channels=2), OrthogonalSignatureFeatures(channels=2, count=7))
+    >>> strategy(torch.rand(3, 5, 2).double()).mean.shape
+    torch.Size([3])
     """
 
     def __init__(
@@ -104,6 +111,12 @@ def from_gpytorch(likelihood: Any) -> Likelihood:
     Returns
     -------
     Likelihood
+
+    Examples
+    --------
+    >>> from gpytorch.likelihoods import BernoulliLikelihood
+    >>> type(from_gpytorch(BernoulliLikelihood())).__name__
+    'Bernoulli'
     """
     theirs = _gpytorch("likelihoods")
     kind = type(likelihood).__name__

@@ -278,6 +278,11 @@ def check_words(words: Iterable[Sequence[int]], channels: int) -> list[Word]:
     -------
     list of tuple
         The words in their order.
+
+    Examples
+    --------
+    >>> check_words([[], [0], [1, 0]], channels=2)
+    [(), (0,), (1, 0)]
     """
     channels = _at_least(1, "channels", channels)
     listed = _as_words(words)
