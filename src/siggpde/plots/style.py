@@ -180,8 +180,9 @@ def few_ticks(ax: Axes, inches: float) -> None:
 @lru_cache(4096)
 def text_width(text: str, size: float) -> float:
     """How many points a line of text is wide."""
-    path = require_matplotlib("textpath").TextPath
-    return float(path((0, 0), text.replace("$", "S"), size=size).get_extents().width) if text.strip() else 0.0
+    font = require_matplotlib("font_manager").FontProperties(size=size)
+    width, _, _ = require_matplotlib("textpath").text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width)
 
 
 def percent() -> Any:
