@@ -9,6 +9,7 @@
 //     signature_kernel_diagonal.cpp and signature_kernel_gram.cpp (whole batches), signature_kernel.cpp (the calls).
 // Windows: windows.* (a view of series, the calls, and thresholds for words), window_signature.hpp (lifted series in lanes,
 //     signatures of their windows), windows_isa.cpp (statistics of the windows of a series).
+// Kernels of features: products.*, products_isa.cpp.
 // Optimiser: nadam.*, nadam_isa.cpp.
 // Baselines: gpsig.*, gpsig_tensors_isa.cpp, gpsig_sequences_isa.cpp.
 // Files named *_isa.cpp are compiled once for each instruction set, with lanes.hpp; `best_isa` picks one at run time.
@@ -30,6 +31,7 @@ void bind_logsignature(nb::module_& module);
 void bind_signature_kernel(nb::module_& module);
 void bind_nadam(nb::module_& module);
 void bind_windows(nb::module_& module);
+void bind_products(nb::module_& module);
 void bind_gpsig(nb::module_& module);
 }  // namespace siggpde
 
@@ -47,6 +49,7 @@ NB_MODULE(_core, module) {
     siggpde::bind_signature_kernel(module);
     siggpde::bind_nadam(module);
     siggpde::bind_windows(module);
+    siggpde::bind_products(module);
     siggpde::bind_gpsig(module);
 }
 

@@ -342,6 +342,21 @@ struct GramRequest {
     int threads = 1;
 };
 
+// One side of the matrix: how each series is split, and with which degree.
+template <class T>
+struct GramSide {
+    const SeriesBatch<T>& batch;
+    std::vector<Plan> plans;
+    Failure rounding;  // the first series that loses its digits, if any
+
+    explicit GramSide(const SeriesBatch<T>& batch) : batch(batch), plans(batch.count) {}
+    Failure prepare(const PlanRequest& request, bool log, int threads);
+};
+
+// `x` is prepared.
+template <class T>
+Failure solve_gram(const GramSide<T>& x, const SeriesBatch<T>& y, const GramRequest<T>& request);
+
 // `y` null: the symmetric Gram matrix of x.
 template <class T>
 Failure solve_gram(const SeriesBatch<T>& x, const SeriesBatch<T>* y, const GramRequest<T>& request);

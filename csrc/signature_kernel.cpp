@@ -81,6 +81,54 @@ nb::object gram(std::uintptr_t x, long x_count, long x_points, std::uintptr_t x_
     return as_tuple(failure);
 }
 
+// Series that meet others again and again: a copy of them, split as planned.
+template <class T>
+class PreparedSeries {
+public:
+    PreparedSeries(std::uintptr_t x, long count, long points, int channels, std::uintptr_t lengths, double tol, int threads,
+                   int kind, double bandwidth, double amplitude, double alpha)
+        : data_(at<const T>(x), at<const T>(x) + count * points * channels),
+          lengths_(at<const long>(lengths), at<const long>(lengths) + (lengths ? count : 0)),
+          batch_{data_.data(), count, points, channels, lengths ? lengths_.data() : nullptr, nullptr,
+                 make_static_kernel(kind, bandwidth, amplitude, alpha)},
+          side_(batch_) {
+        request_.plan = make_plan_request<T>(-1, tol, false, false);
+        const WithoutGil unlocked;
+        failure_ = side_.prepare(request_.plan, false, threads);
+    }
+    PreparedSeries(const PreparedSeries&) = delete;
+    PreparedSeries& operator=(const PreparedSeries&) = delete;
+
+    // Kernels with `y` in rows of `value`, one for each of the prepared series, which are in the lanes.
+    nb::object gram(std::uintptr_t y, long count, long points, std::uintptr_t lengths, std::uintptr_t value, int threads) const {
+        const SeriesBatch<T> ys{at<const T>(y), count, points, batch_.channels, at<const long>(lengths), nullptr, batch_.kernel};
+        GramRequest<T> request = request_;
+        request.value = at<T>(value);
+        request.threads = threads;
+        Failure failure = failure_;
+        if (!failure) {
+            const WithoutGil unlocked;
+            failure = solve_gram(side_, ys, request);
+        }
+        return as_tuple(failure);
+    }
+
+private:
+    const std::vector<T> data_;
+    const std::vector<long> lengths_;
+    const SeriesBatch<T> batch_;
+    GramSide<T> side_;
+    GramRequest<T> request_;
+    Failure failure_;
+};
+
+template <class T>
+void bind_prepared(nb::module_& module, const char* name) {
+    nb::class_<PreparedSeries<T>>(module, name)
+        .def(nb::init<std::uintptr_t, long, long, int, std::uintptr_t, double, int, int, double, double, double>())
+        .def("gram", &PreparedSeries<T>::gram);
+}
+
 nb::dict failure_codes() {
     nb::dict codes;
     codes["not_finite"] = int(Failure::not_finite);
@@ -144,6 +192,8 @@ void bind_signature_kernel(nb::module_& module) {
     module.def("diagonal_f32", &diagonal<float>);
     module.def("gram_f64", &gram<double>);
     module.def("gram_f32", &gram<float>);
+    bind_prepared<double>(module, "PreparedSeries_f64");
+    bind_prepared<float>(module, "PreparedSeries_f32");
 }
 
 }  // namespace siggpde

@@ -13,45 +13,10 @@ namespace {
 constexpr long others_per_task = 64;  // how many Y a block of X meets in one task
 constexpr long tasks_per_wave = 32;   // the gradients of so many tasks are kept, then summed in order
 
-// One side of the matrix: how each series is split, and with which degree.
-template <class T>
-struct Side {
-    const SeriesBatch<T>& batch;
-    std::vector<Plan> plans;
-    Failure rounding;  // the first series that loses its digits, if any
-
-    explicit Side(const SeriesBatch<T>& batch) : batch(batch), plans(batch.count) {}
-
-    // `log`: U is rescaled on the way, so that k itself may be out of range.
-    Failure prepare(const PlanRequest& request, bool log, int threads) {
-        std::vector<double> inflation(batch.count, 1);
-        if (request.refine < 0) {
-            // A rough solution tells whether the path comes back on itself: only the magnitude matters. Finite
-            // differences are too rough: where segments are long they may miss a fall of a thousand.
-            std::vector<T> value(batch.count);
-            DiagonalRequest<T> coarse;
-            coarse.plan = request;
-            coarse.plan.tol = std::max(request.tol, rough_tol);
-            coarse.plan.diagonal_only = true;
-            coarse.log = log;
-            coarse.widens = false;
-            coarse.value = value.data();
-            coarse.inflation = inflation.data();
-            coarse.threads = threads;
-            const Failure failure = solve_diagonal(batch, coarse);
-            if (failure.code == Failure::not_finite || failure.code == Failure::memory || failure.code == Failure::costly)
-                return failure;
-            if (failure.code == Failure::inaccurate || failure.code == Failure::lost) rounding = failure;
-        }
-        for (double& ratio : inflation) ratio = std::min(ratio, max_inflation);
-        return plan_all(batch, request, inflation.data(), threads, plans);
-    }
-};
-
 template <class T>
 class GramRun {
 public:
-    GramRun(const Side<T>& x, const Side<T>& y, bool symmetric, const GramRequest<T>& request)
+    GramRun(const GramSide<T>& x, const GramSide<T>& y, bool symmetric, const GramRequest<T>& request)
         : x_(x), y_(y), symmetric_(symmetric), request_(request), loops_(goursat_loops()),
           width_(loops_.width<T>()),
           rows_(x.plans, all_members(x.batch.count), width_), columns_(y.plans, all_members(y.batch.count), 1) {
@@ -241,7 +206,7 @@ private:
     }
 
     // Adds the gradient of the pieces of a series, `steps` of them in the lanes, to that of its segments or points.
-    static void add(const Side<T>& side, long series, const T* of_pieces, long steps, int stride, double* out) {
+    static void add(const GramSide<T>& side, long series, const T* of_pieces, long steps, int stride, double* out) {
         const Plan& plan = side.plans[series];
         if (side.batch.kernel.lifts())
             side.batch.add_lifted(series, plan, of_pieces, of_pieces + steps * side.batch.channels * stride, steps, stride, out);
@@ -259,7 +224,7 @@ private:
                                 knots + i * batch.points * batch.channels);
     }
 
-    const Side<T>&x_, &y_;
+    const GramSide<T>&x_, &y_;
     const bool symmetric_;
     const GramRequest<T>& request_;
     const GoursatLoops& loops_;
@@ -275,17 +240,36 @@ private:
 
 }  // namespace
 
+// `log`: U is rescaled on the way, so that k itself may be out of range.
 template <class T>
-Failure solve_gram(const SeriesBatch<T>& x, const SeriesBatch<T>* y, const GramRequest<T>& request) {
-    Side<T> rows(x);
-    const bool log = request.log_norm_x;
-    if (Failure failure = rows.prepare(request.plan, log, request.threads)) return failure;
-    if (!y) {
-        const Failure failure = GramRun<T>(rows, rows, true, request).run();
-        return failure ? failure : rows.rounding;
+Failure GramSide<T>::prepare(const PlanRequest& request, bool log, int threads) {
+    std::vector<double> inflation(batch.count, 1);
+    if (request.refine < 0) {
+        // A rough solution tells whether the path comes back on itself: only the magnitude matters. Finite
+        // differences are too rough: where segments are long they may miss a fall of a thousand.
+        std::vector<T> value(batch.count);
+        DiagonalRequest<T> coarse;
+        coarse.plan = request;
+        coarse.plan.tol = std::max(request.tol, rough_tol);
+        coarse.plan.diagonal_only = true;
+        coarse.log = log;
+        coarse.widens = false;
+        coarse.value = value.data();
+        coarse.inflation = inflation.data();
+        coarse.threads = threads;
+        const Failure failure = solve_diagonal(batch, coarse);
+        if (failure.code == Failure::not_finite || failure.code == Failure::memory || failure.code == Failure::costly)
+            return failure;
+        if (failure.code == Failure::inaccurate || failure.code == Failure::lost) rounding = failure;
     }
-    Side<T> columns(*y);
-    if (Failure failure = columns.prepare(request.plan, log, request.threads)) {
+    for (double& ratio : inflation) ratio = std::min(ratio, max_inflation);
+    return plan_all(batch, request, inflation.data(), threads, plans);
+}
+
+template <class T>
+Failure solve_gram(const GramSide<T>& rows, const SeriesBatch<T>& y, const GramRequest<T>& request) {
+    GramSide<T> columns(y);
+    if (Failure failure = columns.prepare(request.plan, request.log_norm_x, request.threads)) {
         failure.side = 1;
         return failure;
     }
@@ -294,6 +278,19 @@ Failure solve_gram(const SeriesBatch<T>& x, const SeriesBatch<T>* y, const GramR
     return rows.rounding ? rows.rounding : columns.rounding;
 }
 
+template <class T>
+Failure solve_gram(const SeriesBatch<T>& x, const SeriesBatch<T>* y, const GramRequest<T>& request) {
+    GramSide<T> rows(x);
+    if (Failure failure = rows.prepare(request.plan, request.log_norm_x, request.threads)) return failure;
+    if (y) return solve_gram(rows, *y, request);
+    const Failure failure = GramRun<T>(rows, rows, true, request).run();
+    return failure ? failure : rows.rounding;
+}
+
+template struct GramSide<double>;
+template struct GramSide<float>;
+template Failure solve_gram(const GramSide<double>&, const SeriesBatch<double>&, const GramRequest<double>&);
+template Failure solve_gram(const GramSide<float>&, const SeriesBatch<float>&, const GramRequest<float>&);
 template Failure solve_gram(const SeriesBatch<double>&, const SeriesBatch<double>*, const GramRequest<double>&);
 template Failure solve_gram(const SeriesBatch<float>&, const SeriesBatch<float>*, const GramRequest<float>&);
 

@@ -50,7 +50,35 @@ struct Rows {
 
     long count(long i) const { return lengths ? long(lengths[i]) : length; }
     const T* row(long i) const { return x + i * length * channels; }
+
+    // Series of about the same length go together.
+    std::vector<long> by_length() const {
+        std::vector<long> order(n);
+        std::iota(order.begin(), order.end(), 0L);
+        if (lengths) std::stable_sort(order.begin(), order.end(), [&](long a, long b) { return count(a) > count(b); });
+        return order;
+    }
+
+    WindowLanes<T> lanes(const long* items, long some) const {
+        WindowLanes<T> out;
+        out.count = int(some);
+        for (int lane = 0; lane < loops<T>().width; ++lane) {
+            const long item = items[lane < some ? lane : 0];
+            out.rows[lane] = row(item);
+            out.lengths[lane] = count(item);
+        }
+        return out;
+    }
 };
+
+template <class T>
+constexpr int max_width = 64 / int(sizeof(T));
+
+// The first of the list of codes, whichever block is done first.
+void keep_first(std::atomic<int>& failure, int found) {
+    int known = failure.load();
+    while (found && (!known || found < known) && !failure.compare_exchange_weak(known, found)) {}
+}
 
 class Windows {
 public:
@@ -83,11 +111,7 @@ public:
         const Rows<T> rows{at<const T>(x), at<const long long>(lengths), n, length, view_.channels};
         const WindowNumbers<T> numbers{at<const T>(lift_factor), at<const T>(path_scale), at<const T>(thresholds),
                                        n_thresholds};
-        // Series of about the same length go together.
-        std::vector<long> order(n);
-        std::iota(order.begin(), order.end(), 0L);
-        if (lengths)
-            std::stable_sort(order.begin(), order.end(), [&](long a, long b) { return rows.count(a) > rows.count(b); });
+        const std::vector<long> order = rows.by_length();
         const double each = std::min<double>(double(length), view_.max_windows);
         return for_blocks<T>(rows, order.data(), n, n_thresholds, each, threads,
                              [&](const WindowLanes<T>& lanes, const long* items, void* memory) {
@@ -138,11 +162,10 @@ public:
     }
 
     int columns() const { return view_.columns; }
+    const WindowView& view() const { return view_; }
+    double work(double windows) const { return work_ * windows; }
 
 private:
-    template <class T>
-    static constexpr int max_width = 64 / int(sizeof(T));
-
     // Columns of the words up to `depth`, which are by length, then alphabetical, without words of time alone (the first
     // of each length); listed depth first. Returns the next free column.
     int add_columns(int letters, int depth, int column) {
@@ -167,27 +190,13 @@ private:
         const long blocks = (n + width - 1) / width;
         const std::size_t bytes =
             std::size_t(loops<T>().memory(view_, rows.length, n_thresholds)) * loops<T>().vector_bytes;
-        const std::size_t share = (bytes + 127) / 64 * 64;
-        threads = int(std::min<long>(useful_threads(threads, (work_ * windows + double(rows.length)) * double(blocks)), blocks));
+        threads = useful_threads(threads, (work_ * windows + double(rows.length)) * double(blocks));
         if (blocks == 0) return Failure::none;
-        Scratch<char> memory(share * threads);
-        std::atomic<long> next{0};
-        std::atomic<int> failure{Failure::none};  // the first of the list of codes, whichever block is done first
-        parallel_for(threads, threads, [&](long thread) {
-            for (long block = next++; block < blocks; block = next++) {
-                check_interrupt();
-                WindowLanes<T> lanes;
-                const long* mine = items + block * width;
-                lanes.count = int(std::min<long>(width, n - block * width));
-                for (int lane = 0; lane < width; ++lane) {
-                    const long item = mine[lane < lanes.count ? lane : 0];
-                    lanes.rows[lane] = rows.row(item);
-                    lanes.lengths[lane] = rows.count(item);
-                }
-                const int found = work(lanes, mine, memory.get() + share * thread);
-                int known = failure.load();
-                while (found && (!known || found < known) && !failure.compare_exchange_weak(known, found)) {}
-            }
+        std::atomic<int> failure{Failure::none};
+        siggpde::for_blocks(blocks, 1, threads, bytes, [&](long block, char* memory) {
+            const long* mine = items + block * width;
+            const WindowLanes<T> lanes = rows.lanes(mine, std::min<long>(width, n - block * width));
+            keep_first(failure, work(lanes, mine, memory));
         });
         return failure;
     }
@@ -195,6 +204,124 @@ private:
     Ints used_, group_start_, group_channels_, word_start_, column_;
     WindowView view_;
     double work_ = 0;
+};
+
+// The statistics of several views, standardised, one beside the other.
+class WindowFeatures {
+public:
+    // Numbers of a view as for Windows::pool, and of the statistics over the whole series and over its thirds how many
+    // are features, at which places, and their mean and spread. Everything is copied.
+    void add(const Windows& windows, std::uintptr_t lift_factor, std::uintptr_t path_scale, std::uintptr_t thresholds,
+             int n_thresholds, const std::vector<std::vector<std::uint64_t>>& scales, float steps, float largest) {
+        const WindowView& view = windows.view();
+        const int width = loops<double>().width;
+        const double* const levels = at<const double>(thresholds);
+        Item item{windows, copy(at<const double>(lift_factor), view.n_used), copy(at<const double>(path_scale), view.n_groups),
+                  copy(levels, long(view.columns) * n_thresholds), {}, n_thresholds, steps, largest, {}};
+        item.by_vector.resize((view.columns + width - 1) / width * std::size_t(width) * n_thresholds);
+        for (int m = 0; m < view.columns; ++m)
+            for (int j = 0; j < n_thresholds; ++j)
+                item.by_vector[(m / width * n_thresholds + j) * width + m % width] = levels[m * n_thresholds + j];
+        for (const auto& scale : scales) {
+            const long count = long(scale[0]);
+            const long long* const kept = at<const long long>(scale[1]);
+            item.scales.push_back({{kept, kept + count}, copy(at<const float>(scale[2]), count),
+                                   copy(at<const float>(scale[3]), count), columns_});
+            columns_ += count;
+        }
+        items_.push_back(std::move(item));
+    }
+
+    // The features of views begin .. end of series i go to out + i * columns(begin, end).
+    int run(long begin, long end, std::uintptr_t x, std::uintptr_t lengths, long n, long length, std::uintptr_t out,
+            int threads) const {
+        const WithoutGil unlocked;
+        if (begin == end || n == 0) return Failure::none;
+        const long columns_before = columns(0, begin), row = columns(begin, end), views = end - begin;
+        const Rows<double> rows{at<const double>(x), at<const long long>(lengths), n, length,
+                                items_[0].windows.view().channels};
+        const std::vector<long> order = rows.by_length();
+        const int width = loops<double>().width;
+        // A few series are faster alone, by a fourth of the time of a vector of them.
+        const long together = n % width > width / 2 ? n : n - n % width;
+        const long blocks = (together + width - 1) / width, groups = blocks + n - together;
+        double work = 0;
+        long vectors = 0, results = 0;
+        for (long i = begin; i < end; ++i) {
+            const Item& item = items_[i];
+            const WindowView& view = item.windows.view();
+            work += item.windows.work(std::min<double>(double(length), view.max_windows));
+            vectors = std::max(vectors, loops<double>().memory(view, length, item.n_thresholds));
+            results = std::max(results, item.statistics());
+        }
+        const std::size_t bytes = std::size_t(vectors) * loops<double>().vector_bytes + sizeof(double) * results * width;
+        const long tasks = groups * views;
+        threads = int(std::min<long>(useful_threads(threads, work * double(groups)), tasks));
+        std::atomic<int> failure{Failure::none};
+        for_blocks(tasks, 1, threads, bytes, [&](long task, char* memory) {
+            const Item& item = items_[begin + task % views];
+            const long group = task / views, first = group < blocks ? group * width : together + group - blocks;
+            const WindowLanes<double> lanes = rows.lanes(order.data() + first, group < blocks ? std::min<long>(width, together - first) : 1);
+            double *whole[max_width<double>], *thirds[max_width<double>];
+            for (int lane = 0; lane < lanes.count; ++lane) {
+                whole[lane] = reinterpret_cast<double*>(memory + std::size_t(vectors) * loops<double>().vector_bytes) +
+                              lane * results;
+                thirds[lane] = whole[lane] + whole_statistics(item.n_thresholds) * long(item.windows.columns());
+            }
+            const bool alone = group >= blocks;
+            const auto& thresholds = alone ? item.by_vector : item.by_column;
+            const WindowNumbers<double> numbers{item.lift_factor.data(), item.path_scale.data(), thresholds.data(),
+                                                item.n_thresholds};
+            const auto pool = alone ? loops<double>().pool_alone : loops<double>().pool;
+            if (const int found = pool(item.windows.view(), numbers, lanes, whole, thirds, memory))
+                return keep_first(failure, found);
+            for (int lane = 0; lane < lanes.count; ++lane)
+                for (int end = 0; end < 2; ++end) {
+                    const Scale& scale = item.scales[end];
+                    const long count = long(scale.mean.size());
+                    const long all = (end ? third_statistics(item.n_thresholds) : whole_statistics(item.n_thresholds)) *
+                                     long(item.windows.columns());
+                    loops<double>().standardise((end ? thirds : whole)[lane],
+                                                {count == all ? nullptr : scale.kept.data(), scale.mean.data(),
+                                                 scale.spread.data(), item.steps, item.largest, count},
+                                                at<short>(out) + order[first + lane] * row + scale.start - columns_before);
+                }
+        });
+        return failure;
+    }
+
+    long columns(long begin, long end) const {
+        long total = 0;
+        for (long i = begin; i < end; ++i)
+            for (const Scale& scale : items_[i].scales) total += long(scale.mean.size());
+        return total;
+    }
+
+private:
+    struct Scale {
+        std::vector<int> kept;
+        std::vector<float> mean, spread;
+        long start;  // in a row of features
+    };
+    struct Item {
+        const Windows& windows;  // kept alive by Python
+        std::vector<double> lift_factor, path_scale, by_column, by_vector;
+        int n_thresholds;
+        float steps, largest;
+        std::vector<Scale> scales;
+
+        long statistics() const {
+            return long(whole_statistics(n_thresholds) + third_statistics(n_thresholds)) * windows.columns();
+        }
+    };
+
+    template <class T>
+    static std::vector<T> copy(const T* from, long count) {
+        return {from, from + count};
+    }
+
+    std::vector<Item> items_;
+    long columns_ = 0;
 };
 
 // Thresholds near the quantiles of the columns of a table, midway between two values. The values of a column are
@@ -286,6 +413,11 @@ void bind_windows(nb::module_& module) {
         .def("signatures_double", &Windows::chosen<double, true>)
         .def("path_lengths_float", &Windows::chosen<float, false>)
         .def("path_lengths_double", &Windows::chosen<double, false>);
+    nb::class_<WindowFeatures>(module, "WindowFeatures", "Pooled signatures of several views, standardised.")
+        .def(nb::init<>())
+        .def("add", &WindowFeatures::add, nb::keep_alive<1, 2>())
+        .def("run", &WindowFeatures::run)
+        .def("columns", &WindowFeatures::columns);
     module.def("separating_thresholds", &separating_thresholds);
 }
 

@@ -38,7 +38,8 @@ struct WindowView {
 };
 
 // Numbers that are fitted: lifted channels are multiplied by lift_factor [n_used], paths (with time in [0, 1]) of a
-// group by path_scale [n_groups]; thresholds [columns][n_thresholds].
+// group by path_scale [n_groups]; thresholds [columns][n_thresholds], and of a series that is alone by vectors of columns,
+// [columns / width][n_thresholds][width].
 template <class T>
 struct WindowNumbers {
     const T* lift_factor;
@@ -67,6 +68,15 @@ struct ChosenWindows {
 SIGGPDE_EVERYWHERE int whole_statistics(int n_thresholds) { return 4 + n_thresholds; }
 SIGGPDE_EVERYWHERE int third_statistics(int n_thresholds) { return 3 * (1 + (n_thresholds + 1) / 2); }
 
+// Of the statistics of a series the `count` that are features, all or those `kept`: at mean 0 and spread 1, in whole `steps`
+// of these, cut off at the `largest`.
+struct FeatureScale {
+    const int* kept;
+    const float *mean, *spread;
+    float steps, largest;
+    long count;
+};
+
 // `memory` has as many vectors as the function of that name says for series of at most `longest` points, aligned to 64
 // bytes. A failure other than `none`: a number of a series is not finite, and nothing is written, or the signature of a
 // window is out of range, and results are NaN.
@@ -78,6 +88,9 @@ struct WindowLoops {
     // whole[lane]: [whole_statistics][columns], thirds[lane]: [third_statistics][columns]
     Failure::Code (*pool)(const WindowView&, const WindowNumbers<T>&, const WindowLanes<T>&, T* const* whole, T* const* thirds,
                  void* memory);
+    // The same of one series alone.
+    decltype(pool) pool_alone;
+    void (*standardise)(const T* values, const FeatureScale&, short* out);
     // out: normalised words [row][columns] of chosen windows
     Failure::Code (*signatures)(const WindowView&, const WindowNumbers<T>&, const WindowLanes<T>&, const ChosenWindows&, T* out,
                        void* memory);

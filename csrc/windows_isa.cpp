@@ -3,13 +3,17 @@
 // Windows come in blocks, third after third. A lane with fewer windows in a third than another repeats its first
 // window: deviations from the first window are summed up, so that this adds zeros to the sums and changes neither the
 // largest nor the smallest value; only the counts above thresholds are put right at the end.
+//
+// One series alone has its windows in the lanes instead, and the columns of their words when these are pooled: the numbers
+// and the order in which they are added are the same.
 #include "window_signature.hpp"
 
 namespace siggpde::SIGGPDE_ISA {
 
 constexpr int windows_together = 8;  // a block: statistics are loaded and stored once for so many windows
 
-template <class T>
+// With `alone` a column is a vector of columns, and a lane one of these.
+template <class T, bool alone>
 struct WindowPool {
     using V = vec<T>;
     using Count = decltype(V{} > V{});
@@ -24,12 +28,13 @@ struct WindowPool {
     Count* counts;  // [third][column][threshold]
     V in_third[3], surplus[3];
 
+    static int columns_of(const WindowView& view) { return alone ? (view.columns + W - 1) / W : view.columns; }
     static long memory(const WindowView& view, int n_thresholds) {
-        return long(view.columns) * (windows_together + kept + 3 + 3 * n_thresholds);
+        return long(columns_of(view)) * (windows_together + kept + 3 + 3 * n_thresholds);
     }
 
     WindowPool(const WindowView& view, const WindowNumbers<T>& numbers, V* memory)
-        : columns(view.columns), n_thresholds(numbers.n_thresholds), thresholds(numbers.thresholds), block(memory) {
+        : columns(columns_of(view)), n_thresholds(numbers.n_thresholds), thresholds(numbers.thresholds), block(memory) {
         state = block + long(columns) * windows_together;
         third_sums = state + long(columns) * kept;
         counts = reinterpret_cast<Count*>(third_sums + 3L * columns);
@@ -84,7 +89,7 @@ struct WindowPool {
             for (int t = 0; t < 3; ++t) {
                 const Count count = counts[(long(t) * columns + m) * n_thresholds + j];
                 above[t] = __builtin_convertvector(count, V) -
-                           (first > thresholds[long(m) * n_thresholds + j] ? surplus[t] : V{});
+                           (first > threshold(m, j) ? surplus[t] : V{});
                 total += above[t];
             }
             out[(4 + j) * out_step] = total * share;
@@ -95,6 +100,11 @@ struct WindowPool {
     }
 
 private:
+    V threshold(int m, int j) const {
+        if constexpr (alone) return load<T>(thresholds + (long(m) * n_thresholds + j) * W);
+        else return broadcast<T>(thresholds[long(m) * n_thresholds + j]);
+    }
+
     template <int fixed>
     inline __attribute__((always_inline)) void add_block(Count* count, int windows) {
         const int n = fixed ? fixed : windows;
@@ -113,10 +123,10 @@ private:
             }
             at[1] = sum, at[2] = squares, at[3] = largest, at[4] = smallest;
             for (int j = 0; j < n_thresholds; ++j) {
-                const V threshold = broadcast<T>(thresholds[long(m) * n_thresholds + j]);
+                const V level = threshold(m, j);
                 Count above = count[j];
 #pragma GCC unroll 8
-                for (int b = 0; b < n; ++b) above = f[b] > threshold ? above + 1 : above;
+                for (int b = 0; b < n; ++b) above = f[b] > level ? above + 1 : above;
                 count[j] = above;
             }
         }
@@ -155,8 +165,9 @@ struct Places {
 template <class T>
 long memory(const WindowView& view, long longest, int n_thresholds) {
     const long statistics = whole_statistics(n_thresholds) + third_statistics(n_thresholds);
-    return Places<T>(view, longest).pool +
-           larger(WindowPool<T>::memory(view, n_thresholds) + statistics * width<T>, view.columns);
+    const long together = WindowPool<T, false>::memory(view, n_thresholds) + statistics * width<T>;
+    const long alone = WindowPool<T, true>::memory(view, n_thresholds) + statistics + view.columns + width<T>;
+    return Places<T>(view, longest).pool + larger(together, alone);
 }
 
 // Working memory by name.
@@ -217,7 +228,29 @@ void store_rows(const vec<T>* columns, int count, T* const* rows, int lanes) {
     }
 }
 
+// The words of windows begin .. begin + count of a series that is alone, a vector's width of them at a time, turned from
+// columns to windows. Returns whether all norms are in range, unless `large`.
 template <class T>
+bool words_alone(const WindowView& view, const Parts<T>& parts, const LaneWindows<T>& windows, const T* path_scale,
+                 long begin, int count, bool large, vec<T>* block, vec<T>* words) {
+    constexpr int W = width<T>;
+    vec<T> checks{};
+    for (int b = 0; b < count; b += W) {
+        long index[W];
+        for (int lane = 0; lane < W; ++lane) index[lane] = begin + (b + lane < count ? b + lane : b);
+        const LaneWindow<T> window = window_at<T>(view, parts.series, windows, index, parts.window);
+        checks += window_features<T>(view, path_scale, window, large, words, 1, parts.words);
+        for (int m = 0; m < view.columns; m += W) {
+            vec<T> turned[W];
+            for (int j = 0; j < W; ++j) turned[j] = m + j < view.columns ? words[m + j] : vec<T>{};
+            transpose<T>(turned);
+            for (int lane = 0; lane < W && b + lane < count; ++lane) block[m / W * windows_together + b + lane] = turned[lane];
+        }
+    }
+    return sum_of_lanes<T>(checks) == 0;
+}
+
+template <class T, bool alone>
 Failure::Code pool(const WindowView& view, const WindowNumbers<T>& numbers, const WindowLanes<T>& lanes, T* const* whole,
           T* const* thirds, void* memory) {
     using V = vec<T>;
@@ -226,7 +259,8 @@ Failure::Code pool(const WindowView& view, const WindowNumbers<T>& numbers, cons
     WindowSeries<T> series(view, lanes, parts.series);
     if (!prepare(series, lanes, numbers, parts.window)) return Failure::not_finite;
     const LaneWindows<T> windows = series.windows();
-    WindowPool<T> statistics(view, numbers, parts.pool);
+    WindowPool<T, alone> statistics(view, numbers, parts.pool);
+    V* const out = parts.pool + WindowPool<T, alone>::memory(view, numbers.n_thresholds);
     V count;
     for (int lane = 0; lane < W; ++lane) count[lane] = T(windows.count[lane]);
     for (int third = 0; third < 3; ++third) {
@@ -243,6 +277,9 @@ Failure::Code pool(const WindowView& view, const WindowNumbers<T>& numbers, cons
         for (long i = 0; i < most; i += windows_together) {
             const int together = int(most - i < windows_together ? most - i : windows_together);
             const auto words_of_block = [&](bool large) {
+                if constexpr (alone)
+                    return words_alone<T>(view, parts, windows, numbers.path_scale, begin[0] + i, together, large,
+                                          statistics.block, out);
                 V checks{};
                 for (int b = 0; b < together; ++b) {
                     long index[W];
@@ -259,21 +296,29 @@ Failure::Code pool(const WindowView& view, const WindowNumbers<T>& numbers, cons
         }
         statistics.end_third(third);
     }
-    // The statistics of W columns at a time, turned from lanes to rows.
     const int of_whole = whole_statistics(numbers.n_thresholds), of_thirds = third_statistics(numbers.n_thresholds);
     const long columns = view.columns;
-    V* out = parts.pool + WindowPool<T>::memory(view, numbers.n_thresholds);
+    // Where statistic k of a lane's series goes.
+    const auto row = [&](int lane, int k) {
+        return k < of_whole ? whole[lane] + k * columns : thirds[lane] + (k - of_whole) * columns;
+    };
     V check{};  // becomes NaN where a mean is
     for (long m = 0; m < columns; m += W) {
         const int some = int(columns - m < W ? columns - m : W);
+        if constexpr (alone) {
+            statistics.finish(int(m / W), count, out, 1);
+            check += out[0] * T(0);
+            for (int k = 0; k < of_whole + of_thirds; ++k) __builtin_memcpy(row(0, k) + m, out + k, some * sizeof(T));
+            continue;
+        }
+        // The statistics of W columns at a time, turned from lanes to rows.
         for (int j = 0; j < some; ++j) {
             statistics.finish(int(m) + j, count, out + j, W);
             check += out[j] * T(0);
         }
         for (int k = 0; k < of_whole + of_thirds; ++k) {
             T* to[W];
-            for (int lane = 0; lane < lanes.count; ++lane)
-                to[lane] = (k < of_whole ? whole[lane] + k * columns : thirds[lane] + (k - of_whole) * columns) + m;
+            for (int lane = 0; lane < lanes.count; ++lane) to[lane] = row(lane, k) + m;
             store_rows<T>(out + k * W, some, to, lanes.count);
         }
     }
@@ -347,9 +392,22 @@ Failure::Code path_lengths(const WindowView& view, const WindowNumbers<T>& numbe
     });
 }
 
+// As torch does it in single precision, operation by operation.
 template <class T>
-constexpr WindowLoops<T> loops = {width<T>,  SIGGPDE_VECTOR_BYTES, memory<T>,
-                                  pool<T>, signatures<T>,        path_lengths<T>};
+void standardise(const T* values, const FeatureScale& scale, short* out) {
+    constexpr float rounding = 0x1.8p23f;  // added and taken off it leaves whole numbers
+    for (long j = 0; j < scale.count; ++j) {
+        const float value = float(values[scale.kept ? scale.kept[j] : j]);
+        float z = (value - scale.mean[j]) / scale.spread[j] * scale.steps;
+        z = z < -scale.largest ? -scale.largest : z;
+        z = z > scale.largest ? scale.largest : z;
+        out[j] = short((z + rounding) - rounding);
+    }
+}
+
+template <class T>
+constexpr WindowLoops<T> loops = {width<T>,       SIGGPDE_VECTOR_BYTES, memory<T>,       pool<T, false>,
+                                  pool<T, true>, standardise<T>,       signatures<T>, path_lengths<T>};
 
 }  // namespace
 

@@ -1,5 +1,7 @@
 """Committees of views end to end: laws, unusual sets of series, landmarks."""
 
+import copy
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +23,10 @@ from siggpde.distributed.ranks import ALONE
 from siggpde.distributed.shard import Shard
 from siggpde.series import SeriesBatch
 from siggpde.views import TransformerView
+from siggpde.views.base import FeatureBlock, Part, Rows
+from siggpde.views.kernels import KernelBlock
 from siggpde.views.kinds import KINDS
+from siggpde.views.windows import WindowsBlock, log_spectrum
 
 QUICK = ViewSettings(kinds=("linear", "path", "kernel", "lifted"), words=60)
 
@@ -92,6 +97,65 @@ def test_predictions_do_not_depend_on_the_batch(kind: str, monkeypatch: pytest.M
     monkeypatch.setattr(module, "_CHUNK", 2)
     torch.testing.assert_close(outputs(committee, batch), whole, rtol=0, atol=1e-8)
     assert outputs(committee, batch[:0]).shape == (0, whole.shape[1])
+
+
+def slowly(committee: ViewCommittee, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+    """Means and variances of the members' latents, view by view, part by part, and with kernels to 1e-10."""
+    seen = committee.standard(batch)
+    rows: dict[str, Rows] = {}
+    for block in committee.blocks:
+        if isinstance(block, KernelBlock):
+            precise = copy.copy(block)
+            precise.precise = True
+            rows |= precise.rows(seen)
+            continue
+        assert isinstance(block, FeatureBlock)
+        parts = block.parts(seen)
+        if isinstance(block, WindowsBlock):
+            windows = seen if block.view.bins is None else log_spectrum(seen, block.view.bins)
+            scaled, units = block.scaler(block.features.blocks(windows)), block.scaler.units()
+            parts = (
+                Part(name, (values / unit).round() * unit)
+                for (name, _, values), unit in zip(scaled, units, strict=True)
+            )
+        raw: dict[str, list[Rows]] = {}
+        for part, landmarks in zip(parts, block.landmarks, strict=True):
+            x, z = part.values.double(), landmarks.values.double()
+            raw.setdefault(landmarks.name, []).append(Rows(x @ z.T, x.square().sum(1)))
+        for name, found in raw.items():
+            gram, variance = (torch.stack(column).mean(0) for column in zip(*found, strict=True))
+            rows[name] = block.centring[name](Rows(gram, variance))
+    latents = [member.regression.predict(member.mixed(rows)) for member in committee.members]
+    return torch.stack([mean for mean, _ in latents]), torch.stack([variance for _, variance in latents])
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_predictions_are_those_of_the_slow_path(kind: str):
+    batch = SeriesBatch(random_walks(60, 40, 2))
+    targets = labels(batch, 3) if kind == "classes" else numbers(batch)
+    committee = fit(batch[:40], targets[:40], replace(QUICK, kinds=KINDS))
+    assert {block.kind for block in committee.blocks} & {"kernel", "lifted"}
+    new = batch[40:]
+    expected = committee.predicted(*slowly(committee, new), new.described)
+    actual = committee.predict(new)
+    if kind == "classes":
+        torch.testing.assert_close(actual.probabilities(), expected.probabilities(), rtol=0, atol=1e-6)
+        one = torch.cat([committee.probabilities(new[i : i + 1]) for i in range(len(new))])
+        torch.testing.assert_close(one, actual.probabilities(), rtol=0, atol=1e-12)
+    else:
+        for mine, theirs in zip(actual.mean_and_variance(), expected.mean_and_variance(), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_threads_that_predict_with_one_model_get_the_same_bits():
+    batch = SeriesBatch(random_walks(48, 40, 2))
+    committee = fit(batch[:40], labels(batch)[:40], replace(QUICK, kinds=KINDS))
+    expected = committee.probabilities(batch[40:])
+    again = copy.deepcopy(committee)  # which has prepared nothing
+    assert again.prepared is None
+    with ThreadPoolExecutor(8) as pool:
+        for chances in pool.map(again.probabilities, [batch[40:]] * 16):
+            assert torch.equal(chances, expected)
 
 
 UNUSUAL: dict[str, tuple[Any, Any]] = {

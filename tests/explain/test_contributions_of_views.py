@@ -17,7 +17,7 @@ from siggpde.committee.weight_space import without_series
 from siggpde.explain import Importances, SeriesExplanation, explain_series
 from siggpde.explain.terms import terms_of
 from siggpde.series import SeriesBatch
-from siggpde.views.base import FeatureBlock
+from siggpde.views.base import FeatureBlock, Part
 from siggpde.views.transformers import TransformerBlock
 
 NAMES = ["a", "b"]
@@ -101,7 +101,7 @@ def test_the_term_of_a_feature_is_what_the_prediction_loses_with_it(batch):
             for part in plain(self, batch):
                 values = part.values.clone()
                 values[:, feature] = self.landmarks[0].values[:, feature].mean()
-                yield part._replace(values=values)
+                yield Part(part.name, values)
 
         block.parts = without.__get__(block)
         loss = before - explained(committee, batch)

@@ -4,6 +4,7 @@ The memory of value and gradient stays low: long paths keep checkpoints, not eve
 """
 
 import multiprocessing
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,11 @@ from helpers.random_paths import few, generator, make, numbers_from
 from helpers.refusals import assert_refused
 from siggpde import logsignature, signature, signature_kernel, signature_kernel_diag
 from siggpde.numerics import native as native_calls
-from siggpde.numerics.signature_kernel import signature_kernel_diag_gradient, signature_kernel_diag_scales
+from siggpde.numerics.signature_kernel import (
+    PreparedSeries,
+    signature_kernel_diag_gradient,
+    signature_kernel_diag_scales,
+)
 from siggpde.numerics.windows import WindowView, pool_windows
 
 SETTINGS: list[dict[str, Any]] = [{}, {"solver": "fd", "refine": 1}, {"tol": 1e-12}]
@@ -80,6 +85,20 @@ def test_a_pair_in_a_gram_matrix_is_as_it_is_alone(settings: dict[str, Any], see
     assert torch.equal(signature_kernel(x, lengths=x_lengths, **settings), symmetric)
     pairs = torch.stack([signature_kernel([xs[i], xs[i + 1]], **settings) for i in range(0, 10, 2)])
     assert torch.allclose(torch.stack([symmetric[i : i + 2, i : i + 2] for i in range(0, 10, 2)]), pairs, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("static", [{}, {"static": "rbf", "bandwidth": 1.5, "amplitude": 0.7}, {"amplitude": 0.5}])
+def test_prepared_series_have_the_same_kernels_call_after_call(static: dict[str, Any], dtype: torch.dtype):
+    xs, ys = ([item.to(dtype) for item in ragged(seed, n)] for seed, n in ((3, 21), (4, 5)))
+    prepared = PreparedSeries(xs, tol=1e-5, **static)
+    assert torch.equal(prepared(ys), signature_kernel(xs, ys, tol=1e-5, **static))
+    copied = pickle.loads(pickle.dumps(prepared))
+    for y in ys:
+        expected = signature_kernel(xs, y[None], tol=1e-5, **static)
+        assert torch.equal(prepared(y[None]), expected) and torch.equal(copied(y[None]), expected)
+    with pytest.raises(ValueError, match="y is not finite"):
+        prepared(torch.full((1, 4, 3), torch.nan, dtype=dtype))
 
 
 def test_gradients_in_a_batch_are_as_alone():

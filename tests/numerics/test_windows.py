@@ -1,5 +1,6 @@
 """Pooled window signatures and thresholds near quantiles, against plain loops and identities."""
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -16,7 +17,10 @@ from siggpde.numerics import native, reference
 from siggpde.numerics.core import core
 from siggpde.numerics.windows import (
     LIFTS,
+    FeatureScale,
     PooledWindows,
+    ScaledView,
+    ScaledWindows,
     ViewedSeries,
     WindowView,
     empty_pooled,
@@ -177,6 +181,37 @@ def test_a_row_depends_on_nothing_else(dtype, case, row):
         assert torch.equal(alone.whole[0], whole[row]) and torch.equal(alone.thirds[0], thirds[row])
     threads = pool_windows(x, view, **numbers, lengths=lengths, n_jobs=3)
     assert torch.equal(threads.whole, whole) and torch.equal(threads.thirds, thirds)
+
+
+@needs_core
+@modest
+@given(cases(most=20), st.integers(0, 2**31), st.sampled_from([1, 3]))
+def test_features_of_several_views_are_those_of_each_and_of_a_series_alone(case, seed, threads):
+    view, x, lengths, numbers = case
+    random = torch.Generator().manual_seed(seed)
+
+    def scale(statistics: int, share: float) -> FeatureScale:
+        count = statistics * view.columns
+        kept = (torch.rand(count, generator=random) < share).nonzero()[:, 0]
+        return FeatureScale(
+            kept, torch.randn(len(kept), generator=random), 0.1 + torch.rand(len(kept), generator=random)
+        )
+
+    q = len(numbers["thresholds"])
+    given = [numbers[name] for name in ("path_scales", "thresholds", "lift_scale")]
+    sizes = 4 + q, 3 * (1 + (q + 1) // 2)
+    views = [
+        ScaledView(replace(view, points=points), *given, *(scale(size, share) for size in sizes))
+        for points, share in ((view.points, 1.0), (2, 0.5), (3, 0.0), (4, 0.9))
+    ]
+    windows, series = ScaledWindows(tuple(views)), padded_with_nan(x, lengths)
+    whole = windows(series, lengths, range(4), threads)
+    assert torch.equal(whole, windows.pooled(series, lengths, range(4)))
+    widths = windows.widths()
+    assert torch.equal(windows(series, lengths, range(1, 3)), whole[:, sum(widths[:2]) : sum(widths[:6])])
+    for row in range(len(x)):
+        alone = series[row : row + 1, : x.shape[1] if lengths is None else int(lengths[row])]
+        assert torch.equal(windows(alone, None, range(4))[0], whole[row])
 
 
 def test_results_go_where_they_are_wanted():

@@ -38,6 +38,13 @@ def precisely(block: KernelBlock, batch: SeriesBatch, landmarks: SeriesBatch) ->
     return Rows(gram, torch.ones(len(x)).double())
 
 
+def lengths_of(block: KernelBlock, paths: SeriesBatch) -> Tensor:
+    """The lengths (n,) of paths in the Hilbert space of the static kernel."""
+    if block.view.bandwidth is None:
+        return module.path_lengths(paths.values)
+    return block.scales[1] * module._lifted_lengths(paths.values, block.scales[0])
+
+
 def smooth(n: int, spread: float = 1.0) -> SeriesBatch:
     """Waves that differ by their phase alone: their kernel has few eigenvalues that are not rounding."""
     times = torch.linspace(0, 1, 24).double()
@@ -60,12 +67,12 @@ def test_rows_are_the_normalised_kernel(name: str, series: str):
 
 @pytest.mark.parametrize("factor", [1.0, 10.0, 30.0])
 def test_long_paths_are_solved_in_double_precision(factor: float):
-    """exp(60) is near the end of float32; k(X, X) of paths of length 80 is far beyond it."""
+    """exp(88) is the end of float32; k(X, X) of paths of length 80 is far beyond it."""
     batch = standardised(SeriesBatch(random_walks(12, 20, 2)))
     batch = SeriesBatch(batch.values.clone())
     batch.values[:3] *= factor
     block, landmark_rows = VIEWS["linear"].fit(batch)
-    lengths = block._lengths(block.landmarks)
+    lengths = lengths_of(block, block.landmarks)
     assert bool((lengths > 31).any()) == (factor > 1)
     kept = lengths < 0.9 * module._LONGEST  # longer ones are shrunk
     slow = precisely(block, batch, batch).gram
@@ -74,16 +81,29 @@ def test_long_paths_are_solved_in_double_precision(factor: float):
     assert bool((actual.abs() <= 1 + 1e-6).all()) and float(torch.linalg.eigvalsh(landmark_rows["k"].gram)[0]) > -1e-5
 
 
-def test_new_paths_that_are_long_are_solved_beside_short_ones():
+@pytest.mark.parametrize("name", ["linear", "lifted"])
+def test_new_paths_that_are_long_are_solved_beside_short_ones(name: str):
     landmarks = standardised(SeriesBatch(random_walks(12, 20, 2)))
-    block, _ = VIEWS["linear"].fit(landmarks)
+    block, _ = VIEWS[name].fit(landmarks)
     new = SeriesBatch(random_walks(6, 20, 2, 1) * torch.tensor([0.1, 10.0, 0.1, 8.0, 0.2, 0.1])[:, None, None].double())
-    lengths = block._lengths(block._paths(new))
-    assert 0 < int((lengths > 30).sum()) < 6
+    lengths = lengths_of(block, block._paths(new))
+    assert float(lengths.max()) > 5 * float(lengths.min())
     actual, alone = block.raw(new)["k"].gram, [block.raw(new[i : i + 1])["k"].gram for i in range(6)]
     assert torch.equal(actual, torch.cat(alone))
     kept = lengths < 0.9 * module._LONGEST
     torch.testing.assert_close(actual[kept], precisely(block, new, landmarks).gram[kept], rtol=0, atol=3e-5)
+
+
+def test_lifts_that_can_be_out_of_range_are_solved_by_logarithms():
+    """Of 11 series that hardly move, at different levels, and one that goes far: exp(800) is out of range."""
+    values = 0.03 * random_walks(12, 30, 1) + torch.arange(12).double()[:, None, None]
+    values[0] = 3.0 * torch.arange(30).double()[:, None]
+    block, _ = KernelView("k", bandwidth=0.3, time_weight=1e-6).fit(standardised(SeriesBatch(values)))
+    assert float(lengths_of(block, block.landmarks).max()) > 400
+    values = standardised(SeriesBatch(values)).values
+    gram = block.raw(SeriesBatch(values))["k"].gram
+    assert bool(torch.isfinite(gram).all()) and bool((gram.abs() <= 1 + 1e-6).all())
+    torch.testing.assert_close(gram.diagonal(), torch.ones(12).double(), rtol=0, atol=1e-9)
 
 
 def test_long_paths_keep_their_time_and_time_weighs_as_much_as_all_channels():
@@ -104,7 +124,7 @@ def test_median_paths_are_as_long_as_asked(name: str):
     batch = standardised(ragged(9, 20))
     for wanted in (2.0, 6.0):
         block, _ = replace(VIEWS[name], path_length=wanted).fit(batch)
-        assert float(block._lengths(block.landmarks).median()) == pytest.approx(wanted, rel=1e-6)
+        assert float(lengths_of(block, block.landmarks).median()) == pytest.approx(wanted, rel=1e-6)
 
 
 def test_the_length_of_a_lift_is_that_of_its_increments():
@@ -117,10 +137,10 @@ def test_the_length_of_a_lift_is_that_of_its_increments():
 
     ends, starts = values[:, 1:], values[:, :-1]
     steps = kappa(ends, ends) - 2 * kappa(ends, starts) + kappa(starts, starts)
-    torch.testing.assert_close(block._lengths(block.landmarks), steps.sqrt().sum(1))
+    torch.testing.assert_close(lengths_of(block, block.landmarks), steps.sqrt().sum(1))
     # The static kernel of the solver is the same one: over one short step k(X, X) is 1 + |dX|² + ..
     short = values[:1, :1] + torch.tensor([0.0, 1e-3]).double()[:, None]
-    step = float(block._lengths(SeriesBatch(short.reshape(1, 2, 3)))[0])
+    step = float(lengths_of(block, SeriesBatch(short.reshape(1, 2, 3)))[0])
     solved = signature_kernel(short.reshape(1, 2, 3), static="rbf", bandwidth=bandwidth, amplitude=amplitude, tol=1e-12)
     assert float(solved) == pytest.approx(1 + step**2, rel=1e-6)
 

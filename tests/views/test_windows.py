@@ -39,14 +39,15 @@ def test_a_kernel_is_the_mean_over_its_views():
     settings = WindowSettings(lifts=("x",), max_dilations=3)
     block, landmark_rows = WindowsView(settings).fit(BATCH)
     features = WindowFeatures.fit(BATCH, settings)
-    _, parts = WindowScaler.fit_transform(features.blocks(BATCH))
+    scaler, blocks = WindowScaler.fit_transform(features.blocks(BATCH), whole=True)
+    parts = list(zip(blocks, scaler.units(), strict=True))
     for name in ("x1", "x3"):
-        mine = [part.values.double() for part in parts if part.name == name]
+        mine = [unit * part.values.double() for part, unit in parts if part.name == name]
         assert len(mine) > 2
         gram = torch.stack([values @ values.T for values in mine]).mean(0)
         centred = gram - gram.mean(0) - gram.mean(1, keepdim=True) + gram.mean()
         torch.testing.assert_close(landmark_rows[name].gram, centred / centred.diagonal().mean(), rtol=0, atol=1e-9)
-    assert block.width == sum(part.values.shape[1] for part in parts)
+    assert block.width == sum(part.values.shape[1] for part, _ in parts)
 
 
 def test_spectra_are_windows_of_the_log_spectrum():

@@ -179,6 +179,51 @@ class Member:
         return Member(Recipe.from_state(state["recipe"]), posterior, state.get("norms"), state["score"])
 
 
+_TOGETHER = 2**22  # numbers of rows that are mixed at a time
+
+
+@dataclass(frozen=True)
+class PreparedMembers:
+    """What predictions of K members need, made at the first of them: the shares (K, C) of the kernels `names` in their
+    averages, and the roots in float32 the other way around."""
+
+    members: list[Member]
+    names: list[str]
+    shares: Tensor
+    turned_roots: list[Tensor | None]
+
+    @staticmethod
+    def of(members: list[Member], names: list[str]) -> PreparedMembers:
+        weights = [dict(member.recipe.weights) for member in members]
+        shares = [[own.get(name, 0.0) / sum(own.values()) for name in names] for own in weights]
+        roots = [member.regression.root for member in members]
+        turned = [root.T.contiguous() if root.dtype == torch.float32 and root.is_cpu else None for root in roots]
+        return PreparedMembers(
+            members, names, torch.tensor(shares, dtype=torch.float64, device=roots[0].device), turned
+        )
+
+    def latents(self, rows: Mapping[str, Rows]) -> tuple[Tensor, Tensor]:
+        """Returns means (K, n, outputs) and variances (K, n) of the latents, from the rows of all kernels."""
+        grams, variances = zip(*(rows[name] for name in self.names), strict=True)
+        own = self.shares @ torch.stack(variances)
+        size = max(1, _TOGETHER // (len(grams) * grams[0].shape[1]))
+        parts = [
+            self._latents(torch.stack(some), variance)
+            for *some, variance in zip(*(gram.split(size) for gram in grams), own.split(size, 1), strict=True)
+        ]
+        means, variances = zip(*parts, strict=True)
+        return torch.cat(means, 1), torch.cat(variances, 1)
+
+    def _latents(self, grams: Tensor, variances: Tensor) -> tuple[Tensor, Tensor]:
+        plain = (self.shares @ grams.flatten(1)).view(len(self.members), *grams.shape[1:])
+        predictions = [
+            member.regression.predict(member.recipe.raised(Rows(gram, variance), member.norms), root)
+            for member, gram, variance, root in zip(self.members, plain, variances, self.turned_roots, strict=True)
+        ]
+        means, explained = zip(*predictions, strict=True)
+        return torch.stack(means), torch.stack(explained)
+
+
 @dataclass(frozen=True)
 class LeftOutRecord(Learned):
     """What a committee keeps of n training series, left out one by one or group by group.
@@ -277,6 +322,7 @@ class ViewCommittee(Committee):
     centres: list[Tensor] = field(default_factory=list)
     tried: Sequence[tuple[str, float, float]] = ()
     posteriors: list[Posterior] | None = field(default=None, repr=False, compare=False)
+    prepared: PreparedMembers | None = field(default=None, repr=False, compare=False)
 
     @property
     def classes(self) -> int | None:
@@ -294,7 +340,7 @@ class ViewCommittee(Committee):
         parts = {name: moved(getattr(self, name)) for name in names}
         for name in ("blocks", "members", "centres"):
             parts[name] = [moved(part) for part in getattr(self, name)]
-        vars(self).update(parts, posteriors=None)
+        vars(self).update(parts, posteriors=None, prepared=None)
         return self
 
     def rows(self, batch: SeriesBatch) -> dict[str, Rows]:
@@ -325,8 +371,13 @@ class ViewCommittee(Committee):
 
     def latents_from(self, rows: Mapping[str, Rows]) -> tuple[Tensor, Tensor]:
         """Returns the same as `member_latents`, from the rows of all kernels."""
-        predictions = [member.regression.predict(member.mixed(rows)) for member in self.members]
-        return torch.stack([mean for mean, _ in predictions]), torch.stack([variance for _, variance in predictions])
+        prepared = self.prepared
+        if prepared is None or prepared.members is not self.members or prepared.names != list(rows):
+            prepared = self.prepared = PreparedMembers.of(self.members, list(rows))
+        return prepared.latents(rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "prepared": None}
 
     def predict(self, batch: SeriesBatch) -> ViewPrediction:
         return self.predicted(*self.member_latents(batch), batch.described)

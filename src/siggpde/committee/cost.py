@@ -136,7 +136,7 @@ def row_seconds(blocks: Sequence[Block], landmarks: SeriesBatch, measured: Mappi
             feature = _feature_seconds(m, points, windows=isinstance(block, WindowsBlock))
             widths: Counter[str] = Counter()
             for part in block.landmarks:
-                widths[part.name] += part.values.shape[1]
+                widths[part.name] += part.width
             seconds |= {name: _SERIES / len(names) + widths[name] * feature + _LANDMARK * m for name in names}
         else:
             seconds |= {name: measured[name] for name in names}

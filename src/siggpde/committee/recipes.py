@@ -30,7 +30,10 @@ class Recipe:
     def mix(self, rows: Mapping[str, Rows], norms: Tensor | None = None) -> Rows:
         """Returns the rows of the member's kernel, the constant included; a power needs the `norms` (m,) of the
         landmarks, but for the rows of the landmarks themselves."""
-        plain = self.average(rows)
+        return self.raised(self.average(rows), norms)
+
+    def raised(self, plain: Rows, norms: Tensor | None = None) -> Rows:
+        """Returns the rows of the member's kernel from those before the power, which are overwritten."""
         if self.power == 1:
             return Rows(plain.gram.add_(CONSTANT), plain.variance + CONSTANT)
         cosine = plain.gram.div_(sizes(plain, plain.variance if norms is None else norms))

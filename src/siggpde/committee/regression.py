@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from siggpde.numerics.products import product
 from siggpde.views.base import Learned, Rows
 
 NOISES = tuple(10.0 ** (k / 2) for k in range(-10, 5))
@@ -54,9 +55,11 @@ class Regression(Learned):
     amplitude: float
     counts: Tensor | None = None
 
-    def predict(self, rows: Rows) -> tuple[Tensor, Tensor]:
-        """Returns mean k_X alpha (n, outputs) and variance sigma² (k(X, X) - |k_X B|²) (n,) of the latents."""
-        explained = (rows.gram @ self.root.to(rows.gram)).square_().sum(1)
+    def predict(self, rows: Rows, turned_root: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Returns mean k_X alpha (n, outputs) and variance sigma² (k(X, X) - |k_X B|²) (n,) of the latents;
+        `turned_root` is B^T in float32, by which one series takes a fourth of the time."""
+        root = rows.gram @ self.root.to(rows.gram) if turned_root is None else product(rows.gram, turned_root)
+        explained = root.square_().sum(1)
         return rows.gram @ self.alpha, self.amplitude * (rows.variance - explained).clamp_min(0.0)
 
     @staticmethod

@@ -68,9 +68,11 @@ def feature_latents(
     means = [posterior.constant.expand(n, -1).clone() for posterior in posteriors]
     explained = [posterior.root.expand(n, -1).clone() for posterior in posteriors]
     variances = [torch.full_like(mean[:, 0], CONSTANT) for mean in means]
-    for number, ((_, values), centre) in enumerate(zip(parts, centres, strict=True)):
+    for number, (part_of_series, centre) in enumerate(zip(parts, centres, strict=True)):
         users = [index for index, posterior in enumerate(posteriors) if number in posterior.parts]
-        centred = values.double() - centre if users else values
+        if not users:
+            continue
+        centred = part_of_series.values.double() - centre
         norms, single = centred.square().sum(1), centred.float()
         for index in users:
             part = posteriors[index].parts[number]
@@ -124,7 +126,7 @@ def _fewer_directions(
     """Returns B U (m, count), for the orthonormal U with which it explains most of the variance of the landmarks; and
     whether there is room for weights in float64."""
     root, outputs = member.regression.root.double(), member.regression.alpha.shape[1]
-    width = sum(features[number].values.shape[1] for number in used)
+    width = sum(features[number].width for number in used)
     exact = 8 * width * outputs <= min(_EXACT_BYTES, most_bytes // 2)
     count = max(1, most_bytes // (4 * width) - outputs * (2 if exact else 1))
     if root.shape[1] <= count:

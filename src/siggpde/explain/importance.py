@@ -332,9 +332,9 @@ def word_table(terms: Terms, batch: SeriesBatch, words: Vocabulary) -> Tensor:
     directions, seen = terms.logits.class_directions(), terms.prepare(batch)
     added, mean, _ = _kernel_latents(terms, seen, len(batch))
     total = torch.zeros(len(words.names), len(batch), directions.shape[1]).to(directions)
-    for number, (_, values) in enumerate(terms.parts(seen)):
+    for number, part in enumerate(terms.parts(seen)):
         if words.parts[number] is not None:
-            weights, features = _mean_weights(terms, number, mean), values.double()
+            weights, features = _mean_weights(terms, number, mean), part.values.double()
             for word, columns in words.columns(number):
                 total[word] += features[:, columns] @ weights[columns]
     for name, word in words.kernels.items():
@@ -398,11 +398,11 @@ def feature_importance(terms: Terms, batch: SeriesBatch, vocabulary: Vocabulary,
         added, more, bent = _kernel_latents(terms, seen, len(batch))
         mean |= {name: mean.get(name, 0.0) + share for name, share in more.items()}
         added = bent | added
-        for number, (name, values) in enumerate(terms.parts(seen)):
+        for number, part in enumerate(terms.parts(seen)):
             if vocabulary.parts[number] is not None:
-                features[number].add(values)
-                latents = (values.double() - terms.centre(number)) @ terms.part_weights(number)
-                added[name] = added.get(name, 0.0) + latents
+                features[number].add(part.values)
+                latents = (part.values.double() - terms.centre(number)) @ terms.part_weights(number)
+                added[part.name] = added.get(part.name, 0.0) + latents
         for name, latents in added.items():
             views.setdefault(name, Spread()).add(latents @ mixing.T)
     total = torch.zeros(len(vocabulary.names), dtype=torch.float64, device=mixing.device)

@@ -449,7 +449,7 @@ class GroupPlan(NamedTuple):
         first, state = states.of(self.channels)
         parts = self.block.parts(SeriesBatch(seen.values[first][:, :, list(self.channels)]))
         features = (
-            Features(number, part.values * factor, columns, state)
+            Features(number, part.times(factor), columns, state)
             for part, (number, columns, factor) in zip(parts, self.parts, strict=True)
         )
         return Group(self.block, features, state)
@@ -499,7 +499,7 @@ def group_plans(block: WindowsBlock) -> list[GroupPlan]:
             views=tuple(fitted_views),
         )
         landmarks = [
-            block.landmarks[part]._replace(values=block.landmarks[part].values[:, columns])
+            block.landmarks[part]._replace(numbers=block.landmarks[part].numbers[:, columns])
             for part, columns, _ in parts[group]
         ]
         of_group = WindowsBlock(block.view, features, WindowScaler.from_state(scalers[group]), landmarks)

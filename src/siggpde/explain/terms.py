@@ -68,9 +68,13 @@ class Features(NamedTuple):
     """The `values` (u, p) of a part or some columns of it; `state` (n,) are the rows of n series, None for u = n."""
 
     number: int
-    values: Tensor
+    part: Part
     columns: Tensor | None = None
     state: Tensor | None = None
+
+    @property
+    def values(self) -> Tensor:
+        return self.part.values
 
 
 class Group(NamedTuple):
@@ -181,11 +185,13 @@ class Terms:
     def means(self, seen: SeriesBatch, watch: Watch | None = None, groups: Groups | None = None) -> Means:
         """Returns the mean latents (K, n, outputs) of prepared series, float64, and kernels (n, m), if any."""
         means = [posterior.constant.double().expand(len(seen), -1).clone() for posterior in self.posteriors]
-        for number, (_, values) in enumerate(self.parts(seen)):
+        for number, part in enumerate(self.parts(seen)):
             users = self.coefficients(number)
             if users and watch is not None:
-                watch(Features(number, values))
-            centred = values.double() - self.centres[number] if users else values
+                watch(Features(number, part))
+            if not users:
+                continue
+            centred = part.values.double() - self.centres[number]
             for k in users:
                 means[k] += centred @ self.posteriors[k].parts[number].weights.double()
         return torch.stack(means), []
@@ -352,8 +358,8 @@ class LandmarkTerms(Terms):
         self.ordinary = mean * committee.standard.spread.to(mean) + committee.standard.mean.to(mean)
         self.statistic_widths = [len(member.alpha) for member in self.members]
         blocks = [block for block in self.blocks if isinstance(block, FeatureBlock)]
-        self.features = [part.values for block in blocks for part in block.landmarks]
-        self.widths = [values.shape[1] for values in self.features]
+        self.features = [part for block in blocks for part in block.landmarks]
+        self.widths = [part.width for part in self.features]
         self.counts = Counter(self.kernel_of_part)
         self.scales = [block.centring[name].scale / self.counts[name] for block in blocks for name in block.kernels]
         self.shares = [shares_of(member.recipe) for member in self.members]
@@ -385,7 +391,7 @@ class LandmarkTerms(Terms):
             if groups and index in groups:
                 raw = self._raw_of_groups(groups[index], first, watch)
             else:
-                features = (Features(number, part.values) for number, part in enumerate(block.parts(seen)))
+                features = (Features(number, part) for number, part in enumerate(block.parts(seen)))
                 raw = block.raw_of_parts(self._watched(features, first, watch))
             rows |= {name: block.centring[name](of_kernel) for name, of_kernel in raw.items()}
             first += len(block.landmarks)
@@ -398,7 +404,7 @@ class LandmarkTerms(Terms):
             number = first + one.number
             if watch is not None:
                 watch(one._replace(number=number))
-            yield Part(self.kernel_of_part[number], one.values)
+            yield one.part
 
     def _raw_of_groups(self, groups: Iterable[Group], first: int, watch: Watch | None) -> dict[str, Rows]:
         """Returns the rows of n series, before centring, from features of groups of channels."""
@@ -420,13 +426,13 @@ class LandmarkTerms(Terms):
 
     def centre(self, number: int) -> Tensor:
         if number not in self.known_centres:
-            self.known_centres[number] = self.features[number].double().mean(0)
+            self.known_centres[number] = self.features[number].values.double().mean(0)
         return self.known_centres[number]
 
     def _centred(self, number: int, columns: Tensor | None = None) -> Tensor:
         """Returns the features (m, p) of the landmarks in a part, or in some of its columns, less their mean."""
-        values, mean = self.features[number], self.centre(number)
-        return values.double() - mean if columns is None else values[:, columns].double() - mean[columns]
+        values, mean = self.features[number].values.double(), self.centre(number)
+        return values - mean if columns is None else values[:, columns] - mean[columns]
 
     def bent_weights(self, number: int, coefficients: Tensor) -> Tensor:
         return self.scales[number] * (coefficients @ self._centred(number))

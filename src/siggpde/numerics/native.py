@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,14 @@ from torch import Tensor
 
 from siggpde.numerics import autograd, inputs
 from siggpde.numerics.autograd import Pairs, with_gradients
-from siggpde.numerics.core import core
+from siggpde.numerics.core import core, usual_threads
 from siggpde.numerics.inputs import NOT_FINITE, OVERFLOW, RequestedWords, checked_once, raise_or_warn
 from siggpde.numerics.static_kernels import KernelSettings
 from siggpde.numerics.words import check_depth, check_words, count_up_to, parents, prefix_closure, word_column
 
 if TYPE_CHECKING:
     from siggpde.numerics.logsignature import LogBasis
-    from siggpde.numerics.windows import Chosen, PooledWindows, ViewedSeries, WindowView
+    from siggpde.numerics.windows import Chosen, PooledWindows, ScaledView, ViewedSeries, WindowView
 
 _LINEAR = 0, 1.0, 1.0, 1.0
 
@@ -107,6 +108,42 @@ def _run_gram(pairs: Pairs, weight: Tensor | None = None, *gradients: Tensor | N
     if failure is not None:
         raise_or_warn(failure, x, x_lengths, y, y_lengths, norms is not None)
     return value
+
+
+def prepared_series(x: Tensor, lengths: Tensor | None, settings: KernelSettings) -> Any:
+    """The core's copy of series that meet others again and again."""
+    static, _, tol, threads = settings
+    make = core.PreparedSeries_f64 if x.dtype == torch.float64 else core.PreparedSeries_f32
+    numbers = _LINEAR if static is None else static.numbers
+    return make(x.data_ptr(), *x.shape, address(lengths), tol, threads, *numbers)
+
+
+def prepared_gram(series: Any, x: Tensor, lengths: Tensor | None, y: Tensor, y_lengths: Tensor | None) -> Tensor:
+    """k(X_i, Y_j) (m, n) of `prepared_series` of x, with x in the lanes."""
+    value = y.new_empty(len(x), len(y))
+    failure = series.gram(y.data_ptr(), *y.shape[:2], address(y_lengths), value.data_ptr(), usual_threads())
+    if failure is not None:
+        raise_or_warn(failure, x, lengths, y, y_lengths, False)
+    return value
+
+
+def feature_table(landmarks: Sequence[Tensor], kernels: Sequence[int]) -> Tensor:
+    """Addresses, rows, widths and kernels of the features of landmarks, part by part."""
+    return torch.tensor([(y.data_ptr(), y.stride(0), y.shape[1], k) for y, k in zip(landmarks, kernels, strict=True)])
+
+
+def add_features(
+    table: Tensor, first: int, x: Tensor, units: tuple[list[float], list[float]], gram: Tensor, norms: Tensor
+) -> None:
+    rows = x if x.stride(1) == 1 else x.contiguous()
+    given = *units, rows.data_ptr(), rows.stride(0), *gram.shape[1:], gram.data_ptr(), norms.data_ptr()
+    core.add_features(table.data_ptr(), first, *given, usual_threads())
+
+
+def product(x: Tensor, y: Tensor) -> Tensor:
+    out = torch.zeros(len(x), len(y), dtype=torch.float64)
+    core.add_product(x.data_ptr(), y.data_ptr(), *out.shape, x.shape[1], out.data_ptr(), usual_threads())
+    return out
 
 
 def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
@@ -204,6 +241,27 @@ def window_path_lengths(series: ViewedSeries, chosen: Chosen) -> Tensor:
     out = series.x.new_empty(len(chosen[0]), len(series.view.groups))
     _run_windows("path_lengths", series, out, 0, *map(address, chosen), len(out), out.data_ptr())
     return out
+
+
+def compiled_windows(views: Sequence[ScaledView], steps: float, largest: float) -> Any:
+    """The core's `WindowFeatures` for several views."""
+    compiled = core.WindowFeatures()
+    for view, path_scales, thresholds, lift_scale, *scales in views:
+        numbers = (1 / lift_scale)[list(view.used)].double(), path_scales.double(), thresholds.double().T.contiguous()
+        columns = [[scale.kept.contiguous(), scale.mean.float(), scale.spread.float()] for scale in scales]
+        addresses = [[len(of_scale[0]), *map(address, of_scale)] for of_scale in columns]
+        compiled.add(_windows(view), *map(address, numbers), len(thresholds), addresses, steps, largest)
+    return compiled
+
+
+def scaled_windows(compiled: Any, x: Tensor, lengths: Tensor | None, part: range, threads: int) -> Tensor | None:
+    """The features (n, p) of some of the views, None where a signature is out of range."""
+    out = torch.empty(len(x), compiled.columns(part.start, part.stop), dtype=torch.int16)
+    series = x.data_ptr(), address(lengths), *x.shape[:2]
+    failure = compiled.run(part.start, part.stop, *series, out.data_ptr(), threads)
+    if failure == NOT_FINITE:
+        inputs.raise_not_finite(x, lengths)
+    return None if failure == OVERFLOW else out
 
 
 def _run_windows(name: str, series: ViewedSeries, result: Tensor, *arguments: int) -> None:

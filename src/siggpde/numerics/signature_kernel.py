@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from siggpde.numerics import gradients, inputs
+from siggpde.numerics import gradients, inputs, native
 from siggpde.numerics.autograd import Pairs
 from siggpde.numerics.backend import backend_for
 from siggpde.numerics.inputs import average_sides, checked_once
@@ -121,6 +122,46 @@ def signature_kernel(
     if normalize:
         return normalized_gram(pairs, differentiable)
     return backend_for(xs, ys, static=lift).gram(pairs, differentiable)
+
+
+class PreparedSeries:
+    """Series x (m, length, channels) that meet others again and again, with the linear or the "rbf" kernel: what they
+    cost alone is paid once.
+
+    Examples
+    --------
+    >>> x, y = torch.tensor([[[0.0], [1.0]]]).double(), torch.tensor([[[0.0], [2.0]]]).double()
+    >>> PreparedSeries(x)(y)
+    tensor([[4.2524]], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        x: inputs.Series,
+        *,
+        lengths: Lengths = None,
+        tol: float = 1e-8,
+        static: Static = "linear",
+        bandwidth: Parameter | None = None,
+        amplitude: Parameter = 1.0,
+    ) -> None:
+        self.x, self.lengths = inputs.as_batch(x, lengths)
+        lift, self.factor = check_static(static, bandwidth, amplitude, None)
+        self.x = times_amplitude(self.x, self.lengths, self.factor)
+        self.settings = KernelSettings(lift, *check_settings("series", 0, tol, "adjoint", self.x.dtype)[:2], 1)
+
+    def __call__(self, y: inputs.Series, lengths: Lengths = None) -> Tensor:
+        """Returns k(X_i, Y_j), (m, n), without gradient, for other series y (n, length, channels)."""
+        ys, counts = inputs.as_batch(y, lengths, "y")
+        ys, backend = times_amplitude(ys, counts, self.factor), backend_for(self.x, ys, static=self.settings.static)
+        if backend is not native or not len(ys):
+            return backend.gram(Pairs(self.x, self.lengths, ys, counts, None, self.settings), False)
+        if self not in _prepared:
+            _prepared[self] = native.prepared_series(self.x, self.lengths, self.settings)
+        return native.prepared_gram(_prepared[self], self.x, self.lengths, ys, counts)
+
+
+_prepared: WeakKeyDictionary[PreparedSeries, Any] = WeakKeyDictionary()  # no part of copies and pickles
 
 
 def signature_kernel_diag(

@@ -18,12 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from siggpde.numerics import inputs
+from siggpde.numerics import inputs, native
 from siggpde.numerics.backend import backend_for
 from siggpde.numerics.words import Word, as_integer, count_up_to, words_up_to
 
@@ -161,6 +162,73 @@ def pool_windows(
     result = empty_pooled(len(given.x), view, len(above), given.x) if out is None else _check_out(out, given, above)
     backend_for(given.x).pool_windows(given, scales, above, result)
     return result
+
+
+class FeatureScale(NamedTuple):
+    """Of the statistics of a view those `kept` (p,) as features, and their means and spreads (p,)."""
+
+    kept: Tensor
+    mean: Tensor
+    spread: Tensor
+
+
+class ScaledView(NamedTuple):
+    """The arguments of `pool_windows`, and what becomes of the statistics over the whole series and over its thirds."""
+
+    view: WindowView
+    path_scales: Tensor
+    thresholds: Tensor
+    lift_scale: Tensor
+    whole: FeatureScale
+    thirds: FeatureScale
+
+
+STEPS, LARGEST = 2048.0, 16383.0
+"""Features are whole numbers of 1/2048 of a standard deviation, of 14 binary digits and a sign: sums of their products
+are exact, and so do not depend on their order."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledWindows:
+    """The standardised statistics of several views, in whole numbers of 1 / `STEPS`, cut off at `LARGEST` of them."""
+
+    views: tuple[ScaledView, ...]
+
+    def widths(self) -> list[int]:
+        """Returns the number of features of every view, over the whole series and over thirds: two for each."""
+        return [len(scale.kept) for view in self.views for scale in (view.whole, view.thirds)]
+
+    def __call__(self, x: Tensor, lengths: Tensor | None, part: range, n_jobs: int | None = None) -> Tensor:
+        """Returns the features (n, p), int16, of some of the views, side by side, of series x (n, length, channels) in
+        float64."""
+        batch, counts = inputs.as_batch(x, lengths)
+        features = None
+        if backend_for(batch) is native:
+            if self not in _compiled:
+                _compiled[self] = native.compiled_windows(self.views, STEPS, LARGEST)
+            features = native.scaled_windows(_compiled[self], batch, counts, part, inputs.thread_count(n_jobs))
+        return self.pooled(batch, counts, part) if features is None else features
+
+    def pooled(self, x: Tensor, lengths: Tensor | None, part: range) -> Tensor:
+        """Returns the same, view by view; an error says which series is out of range."""
+        out = []
+        for view, path_scales, thresholds, lift_scale, *scales in (self.views[number] for number in part):
+            pooled = pool_windows(
+                x, view, path_scales=path_scales, thresholds=thresholds, lift_scale=lift_scale, lengths=lengths
+            )
+            for values, scale in zip(pooled, scales, strict=True):
+                out.append(whole_numbers(values.flatten(1).float(), scale))
+        return torch.cat(out, 1)
+
+
+_compiled: WeakKeyDictionary[ScaledWindows, Any] = WeakKeyDictionary()  # which copies and files of a model do not have
+
+
+def whole_numbers(values: Tensor, scale: FeatureScale) -> Tensor:
+    """Returns the features (n, p), int16, of statistics (n, M) in float32."""
+    mean, spread = scale.mean.to(values), scale.spread.to(values)
+    z = values[:, scale.kept].sub_(mean).div_(spread).mul_(STEPS)
+    return z.clamp_(-LARGEST, LARGEST).round_().to(torch.int16)
 
 
 def window_signatures(

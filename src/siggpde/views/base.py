@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from siggpde.distributed.ranks import ALONE, Ranks
+from siggpde.numerics.products import FeatureProducts
 from siggpde.series import SeriesBatch
 from siggpde.series.statistics import mean_and_spread
 
@@ -42,12 +43,30 @@ class Part(NamedTuple):
     ----------
     name : str
         The name of the kernel.
-    values : Tensor (n, p)
-        The features phi.
+    numbers : Tensor (n, p)
+        The features phi in units: int16, of windows, or floats.
+    unit : float
     """
 
     name: str
-    values: Tensor
+    numbers: Tensor
+    unit: float = 1.0
+
+    @property
+    def values(self) -> Tensor:
+        """The features phi (n, p), in float64 where numbers are whole."""
+        return self.numbers if self.numbers.is_floating_point() else self.numbers.double() * self.unit
+
+    @property
+    def width(self) -> int:
+        """The number of features, p."""
+        return self.numbers.shape[1]
+
+    def times(self, factor: float) -> Part:
+        """Returns the features times a number."""
+        if self.numbers.is_floating_point():
+            return self._replace(numbers=self.numbers * factor)
+        return self._replace(unit=self.unit * factor)
 
 
 class Learned:
@@ -142,12 +161,26 @@ class Block(ABC):
         return []
 
 
+class Table(NamedTuple):
+    """Features of several parts, from the number `first` on, side by side (n, p), and the unit of each part."""
+
+    first: int
+    numbers: Tensor
+    units: list[float]
+
+
+def _tables(parts: Iterable[Part]) -> Iterator[Table]:
+    for number, part in enumerate(parts):
+        yield Table(number, part.numbers, [part.unit])
+
+
 class FeatureBlock(Block):
     """A block of finite features: k(X, Y) is the mean over the parts of phi(X)^T phi(Y); the features of the
     `landmarks` are given part by part, or computed from the series."""
 
     def __init__(self, landmarks: list[Part] | SeriesBatch) -> None:
         self.landmarks = landmarks if isinstance(landmarks, list) else list(self.parts(landmarks))
+        self._products: FeatureProducts | None = None  # of the landmarks, once wanted
 
     @abstractmethod
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
@@ -168,34 +201,42 @@ class FeatureBlock(Block):
 
     def to(self, device: torch.device | str) -> Self:
         block = super().to(device)
-        block.landmarks = [Part(part.name, part.values.to(device)) for part in self.landmarks]
+        block.landmarks = [part._replace(numbers=part.numbers.to(device)) for part in self.landmarks]
+        block._products = None
         return block
 
     def raw(self, batch: SeriesBatch | None = None) -> dict[str, Rows]:
-        return self.raw_of_parts(self.landmarks if batch is None else self.parts(batch))
+        return self.raw_of_parts(self.landmarks) if batch is None else self._raw(self.tables(batch))
 
     def raw_of_parts(self, parts: Iterable[Part]) -> dict[str, Rows]:
         """Returns the rows of n series, from their features."""
-        rows: dict[str, Rows] = {}
-        counts: Counter[str] = Counter()
-        for part, landmarks in zip(parts, self.landmarks, strict=True):
-            # In float64, little slower than float32, so that a row does not depend on the others by more than rounding.
-            values = part.values.double()
-            gram, variance = values @ landmarks.values.double().T, values.square().sum(1)
-            if part.name in rows:
-                rows[part.name].gram.add_(gram)
-                rows[part.name].variance.add_(variance)
-            else:
-                rows[part.name] = Rows(gram, variance)
-            counts[part.name] += 1
-        for name, (gram, variance) in rows.items():
-            gram.div_(counts[name])
-            variance.div_(counts[name])
-        return rows
+        return self._raw(_tables(parts))
+
+    def tables(self, batch: SeriesBatch) -> Iterator[Table]:
+        """Yields the features of n series, of several parts at a time where these are computed together."""
+        return _tables(self.parts(batch))
+
+    def _raw(self, tables: Iterable[Table]) -> dict[str, Rows]:
+        counts = Counter(part.name for part in self.landmarks)
+        products, sums = self._with_landmarks(), None
+        for first, numbers, units in tables:
+            sums = products.sums(len(numbers)) if sums is None else sums
+            products.add(sums, first, numbers, units)
+        assert sums is not None
+        rows = zip(counts.items(), *sums, strict=True)
+        return {name: Rows(gram.div_(count), norms.div_(count)) for (name, count), gram, norms in rows}
+
+    def _with_landmarks(self) -> FeatureProducts:
+        if self._products is None:
+            names = list(dict.fromkeys(part.name for part in self.landmarks))
+            kernels = [names.index(part.name) for part in self.landmarks]
+            numbers, units = zip(*((part.numbers, part.unit) for part in self.landmarks), strict=True)
+            self._products = FeatureProducts(numbers, list(units), kernels)
+        return self._products
 
     @property
     def width(self) -> int:
-        return sum(part.values.shape[1] for part in self.landmarks)
+        return sum(part.width for part in self.landmarks)
 
 
 def parts_of(blocks: Iterable[Block], seen: SeriesBatch) -> Iterator[Part]:

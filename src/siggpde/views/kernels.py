@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from siggpde.gp.landmarks import NewtonBasis
-from siggpde.numerics.signature_kernel import signature_kernel, signature_kernel_diag
+from siggpde.numerics.signature_kernel import PreparedSeries, signature_kernel, signature_kernel_diag
 from siggpde.numerics.triton.plan import ROUGH_TOL, PlanRequest, make_plans
 from siggpde.series import PathOptions, PathTransform, SeriesBatch
 from siggpde.series.batch import pool
@@ -20,12 +20,12 @@ from siggpde.views.base import Block, Rows, View
 from siggpde.views.paths import channel_scales, path_lengths
 
 _PAIRS_OF_POINTS = 4000
-TOLERANCE = 1e-3  # of which the errors are a hundredth in practice
+TOLERANCE = 1e-4  # from which probabilities follow to 1e-6; 1e-3 moves them by up to 5e-5, and float32 by 1e-5
 _PRECISE = 1e-10  # for series that are alike
 _LONGEST = 100.0  # the series of longer paths are shrunk: work grows with the square of the length, and k is near 0
-_LONG = 30.0  # paths up to this length have k(X, X) below exp(60), in the range of float32
+_LONG = 300.0  # paths up to this length have k(X, X) below exp(600), in the range of float64
 _ALIKE, _LOOKED_AT = 1e-2, 64  # 1 - the mean of k(X, Y) below which series are alike, and of how many it is taken
-_CELLS_PER_SECOND, _LIFTED_CELLS_PER_SECOND = 1.2e9, 0.4e9  # of one core with AVX-512, float32
+_CELLS_PER_SECOND, _LIFTED_CELLS_PER_SECOND = 1.2e9, 0.4e9  # of one core with AVX-512
 _NEGLIGIBLE = {False: 1e-4, True: 1e-8}  # the tail 1 - |phi(X)|² at which no more pivots are taken, by `precise`
 
 
@@ -111,8 +111,8 @@ def _pieces(segments: int, path_length: float) -> tuple[int, int]:
 
 class KernelBlock(Block):
     """Rows of the kernel against the landmarks, or with more than `view.max_pivots` of them phi(X)^T phi(Z) with the
-    features phi(X) = L^-1 k(pivots, X) of `NewtonBasis`; `precise` solves to 1e-10, in float64, since centring makes
-    errors larger where all series are alike."""
+    features phi(X) = L^-1 k(pivots, X) of `NewtonBasis`; `precise` solves to 1e-10, since centring makes errors larger
+    where all series are alike."""
 
     rounding = 1e-7
 
@@ -129,7 +129,8 @@ class KernelBlock(Block):
     ) -> None:
         self.view, self.transform, self.theta, self.scales = view, transform, theta, scales
         self.precise, self.kind = precise, view.kind
-        paths = self._paths(landmarks)
+        self._known: tuple[PreparedSeries, Tensor] | None = None
+        self.landmarks = paths = self._paths(landmarks)
         if pivots is None and len(paths) > view.max_pivots:
             # As tol too: tails that are as far below zero as errors of the kernel take them are no defect.
             least = _NEGLIGIBLE[precise]
@@ -162,35 +163,30 @@ class KernelBlock(Block):
         return torch.linalg.solve_triangular(self.factor, gram.T, upper=False).T.contiguous()
 
     def _gram(self, paths: SeriesBatch, others: SeriesBatch | None) -> Tensor:
-        """Returns the normalised kernel (n, m) in float64, solved in float32, twice as fast, for shorter paths."""
-        if self.precise:
-            return self._solve(paths, others, exact=True)
-        long = self._lengths(paths) > _LONG
-        others_long = None if others is None else self._lengths(others) > _LONG
-        if bool(long.all()) or (bool(others_long.any()) if others_long is not None else bool(long.any())):
-            return self._solve(paths, others, exact=True)
-        gram = self._solve(paths[(~long).nonzero()[:, 0]], others, exact=False)
-        if others is not None and bool(long.any()):
-            whole = gram.new_empty(len(paths), len(others))
-            whole[~long] = gram
-            whole[long] = self._solve(paths[long.nonzero()[:, 0]], others, exact=True)
-            return whole
-        return gram
+        """Returns the normalised kernel (n, m) in float64, by its logarithm where that is precise or paths can be long;
+        landmarks are in the lanes, however few the paths are."""
+        x, lengths, settings = paths.values, paths.lengths, self._settings()
+        against: dict[str, Any] = {} if others is None else {"y": others.values, "y_lengths": others.lengths}
+        if self.precise or self.scales[1] * 2**0.5 * (self.view.max_points + 1) > _LONG:
+            return signature_kernel(x, lengths=lengths, normalize=True, **against, **settings)
+        scale = self._inverse_norms(paths)
+        if others is None or others is not self.landmarks:
+            gram = signature_kernel(x, lengths=lengths, **against, **settings)
+            return gram * scale[:, None] * (scale if others is None else self._inverse_norms(others))
+        if self._known is None:
+            prepared = PreparedSeries(others.values, lengths=others.lengths, **settings)
+            self._known = prepared, self._inverse_norms(others)
+        kernel, other_scale = self._known
+        return kernel(x, lengths).T.contiguous() * scale[:, None] * other_scale
 
-    def _solve(self, paths: SeriesBatch, others: SeriesBatch | None, exact: bool) -> Tensor:
+    def _settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {"tol": _PRECISE if self.precise else TOLERANCE}
-        if self.view.bandwidth is not None:
-            settings |= {"static": "rbf", "bandwidth": self.scales[0], "amplitude": self.scales[1]}
-        if exact:
-            against: dict[str, Any] = {} if others is None else {"y": others.values, "y_lengths": others.lengths}
-            return signature_kernel(paths.values, lengths=paths.lengths, normalize=True, **against, **settings)
-        x, y = paths.values.float(), None if others is None else others.values.float()
-        against = {} if others is None else {"y": y, "y_lengths": others.lengths}
-        gram = signature_kernel(x, lengths=paths.lengths, **against, **settings).double()
-        x_scale = y_scale = signature_kernel_diag(x, lengths=paths.lengths, **settings).double().rsqrt()
-        if others is not None and y is not None:
-            y_scale = signature_kernel_diag(y, lengths=others.lengths, **settings).double().rsqrt()
-        return gram * x_scale[:, None] * y_scale
+        if self.view.bandwidth is None:
+            return settings
+        return settings | {"static": "rbf", "bandwidth": self.scales[0], "amplitude": self.scales[1]}
+
+    def _inverse_norms(self, paths: SeriesBatch) -> Tensor:
+        return signature_kernel_diag(paths.values, lengths=paths.lengths, **self._settings()).rsqrt()
 
     def _gram_of(self, x: Tensor, y: Tensor | None = None, *, lengths: Any = None, y_lengths: Any = None) -> Tensor:
         return self._gram(SeriesBatch(x, lengths), None if y is None else SeriesBatch(y, y_lengths))
@@ -203,17 +199,10 @@ class KernelBlock(Block):
             values = torch.cat([values[:, :, :1], values[:, :, 1:] * shrink], dim=2)
         return SeriesBatch(values.contiguous(), paths.lengths)
 
-    def _lengths(self, paths: SeriesBatch) -> Tensor:
-        """Returns the lengths (n,) of the paths in the Hilbert space of the static kernel."""
-        if self.view.bandwidth is None:
-            return path_lengths(paths.values)
-        bandwidth, amplitude = self.scales
-        return amplitude * _lifted_lengths(paths.values, bandwidth)
-
     def to(self, device: torch.device | str) -> Self:
         block = super().to(device)
         block.theta, block.transform = self.theta.to(device), copy.copy(self.transform).to(device)
-        block.landmarks = self.landmarks.to(torch.device(device))
+        block.landmarks, block._known = self.landmarks.to(torch.device(device)), None
         block.pivots, block.factor, block.features = (
             None if part is None else part.to(device) for part in (self.pivots, self.factor, self.features)
         )

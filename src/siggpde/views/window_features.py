@@ -14,10 +14,15 @@ from torch import Tensor
 from siggpde.numerics import inputs
 from siggpde.numerics.windows import (
     LIFTS,
+    STEPS,
+    FeatureScale,
     Lift,
+    ScaledView,
+    ScaledWindows,
     WindowView,
     pool_windows,
     separating_thresholds,
+    whole_numbers,
     window_path_lengths,
     window_signatures,
 )
@@ -194,7 +199,7 @@ class WindowFeatures:
 
     def blocks(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Iterator[WindowBlock]:
         """Yields the blocks of all views, two a view, with features of `dtype`; memory is that of one view."""
-        x = _standardised(batch, self.mean, self.spread)
+        x = self.standardised(batch)
         for number, fitted in enumerate(self.views):
             pooled = pool_windows(
                 x,
@@ -206,6 +211,13 @@ class WindowFeatures:
             )
             yield WindowBlock(f"{fitted.view.lift}1", number, pooled.whole.flatten(1).to(dtype))
             yield WindowBlock(f"{fitted.view.lift}3", number, pooled.thirds.flatten(1).to(dtype))
+
+    def scaled(self, scaler: WindowScaler) -> ScaledWindows:
+        """Returns all views, with the scales of the statistics of each."""
+        scales = [columns.scale for columns in scaler.columns]
+        numbers = ((v.view, v.path_scales, v.thresholds, self.lift_scales[v.view.lift]) for v in self.views)
+        both = zip(scales[::2], scales[1::2], strict=True)
+        return ScaledWindows(tuple(ScaledView(*of_view, *two) for of_view, two in zip(numbers, both, strict=True)))
 
     def widths(self) -> list[int]:
         """Returns the number of features of each block, in the order of `blocks`."""
@@ -219,6 +231,10 @@ class WindowFeatures:
         for columns, block in zip(out.split(self.widths(), 1), self.blocks(batch, torch.float64), strict=True):
             columns.copy_(block.values)
         return out
+
+    def standardised(self, batch: SeriesBatch) -> Tensor:
+        """Returns (n, length, channels), float64, at mean 0 and spread 1; padding holds the last point."""
+        return _standardised(batch, self.mean, self.spread)
 
     def state(self) -> dict[str, Any]:
         """Returns everything learned as plain values and tensors."""
@@ -338,6 +354,23 @@ class _Columns(Learned):
     mean: Tensor
     spread: Tensor
 
+    @staticmethod
+    def of(values: Tensor) -> _Columns:
+        mean = values.mean(0)
+        spread = values.std(0) if len(values) > 1 else torch.zeros_like(mean)
+        varies = (spread > 1e-5 * values.abs().mean(0)) & (spread > 1e-7)  # more than rounding
+        kept = varies.nonzero()[:, 0]
+        return _Columns(kept, mean[kept], spread[kept])
+
+    @property
+    def scale(self) -> FeatureScale:
+        return FeatureScale(self.kept, self.mean, self.spread)
+
+    @property
+    def root(self) -> float:
+        """The root of the number of features, by which they are divided."""
+        return max(1, len(self.kept)) ** 0.5
+
 
 @dataclass(frozen=True)
 class WindowScaler:
@@ -359,17 +392,20 @@ class WindowScaler:
     columns: tuple[_Columns, ...]
 
     @staticmethod
-    def fit_transform(blocks: Iterable[WindowBlock]) -> tuple[WindowScaler, list[WindowBlock]]:
-        """Learns from the blocks of the training series, which are standardised on the way."""
+    def fit_transform(blocks: Iterable[WindowBlock], whole: bool = False) -> tuple[WindowScaler, list[WindowBlock]]:
+        """Learns from the blocks of the training series, which are standardised on the way, or to `whole` numbers."""
         columns, out = [], []
         for block in blocks:
-            values, mean = block.values, block.values.mean(0)
-            spread = values.std(0) if len(values) > 1 else torch.zeros_like(mean)
-            varies = (spread > 1e-5 * values.abs().mean(0)) & (spread > 1e-7)  # more than rounding
-            kept = varies.nonzero()[:, 0]
-            columns.append(_Columns(kept, mean[kept], spread[kept]))
+            columns.append(_Columns.of(block.values))
+            if whole:
+                out.append(block._replace(values=whole_numbers(block.values, columns[-1].scale)))
+                continue
             out.append(_scaled(block, columns[-1]))
         return WindowScaler(tuple(columns)), out
+
+    def units(self) -> list[float]:
+        """Returns phi for the whole number 1 in every block."""
+        return [1 / (STEPS * columns.root) for columns in self.columns]
 
     def __call__(self, blocks: Iterable[WindowBlock]) -> Iterator[WindowBlock]:
         """Yields the features phi (n, p) of all blocks of `WindowFeatures.blocks`, in the same order."""
@@ -390,10 +426,9 @@ class WindowScaler:
 
 
 def _scaled(block: WindowBlock, columns: _Columns) -> WindowBlock:
-    values = block.values
-    mean, spread = columns.mean.to(values.dtype), columns.spread.to(values.dtype)
-    z = values[:, columns.kept].sub_(mean).div_(spread).clamp_(-_CUT_OFF, _CUT_OFF)
-    return block._replace(values=z.div_(max(1, len(columns.kept)) ** 0.5))
+    mean, spread = columns.mean.to(block.values), columns.spread.to(block.values)
+    z = block.values[:, columns.kept].sub_(mean).div_(spread).clamp_(-_CUT_OFF, _CUT_OFF)
+    return block._replace(values=z.div_(columns.root))
 
 
 _THIRDS = ("first third", "middle third", "last third")

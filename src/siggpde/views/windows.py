@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 
 from siggpde.series import SeriesBatch
-from siggpde.views.base import FeatureBlock, Part, Rows, View
+from siggpde.views.base import FeatureBlock, Part, Rows, Table, View
 from siggpde.views.window_features import WindowFeatures, WindowScaler, WindowSettings, feature_names
 
 
@@ -44,13 +44,20 @@ class WindowsView(View):
     def fit(self, landmarks: SeriesBatch) -> tuple[WindowsBlock, dict[str, Rows]]:
         seen = landmarks if self.bins is None else log_spectrum(landmarks, self.bins)
         features = WindowFeatures.fit(seen, self.settings)
-        scaler, parts = WindowScaler.fit_transform(features.blocks(seen))
-        block = WindowsBlock(self, features, scaler, [Part(self.kernel(part.name), part.values) for part in parts])
+        scaler, blocks = WindowScaler.fit_transform(features.blocks(seen), whole=True)
+        parts = [
+            Part(self.kernel(block.name), block.values, unit)
+            for block, unit in zip(blocks, scaler.units(), strict=True)
+        ]
+        block = WindowsBlock(self, features, scaler, parts)
         return block, block.centre()
 
     def kernel(self, name: str) -> str:
         """Returns the kernel to which features of this name belong."""
         return name if self.bins is None else f"spectrum{name[-1]}"
+
+
+_TOGETHER = 2**22  # features computed at a time
 
 
 class WindowsBlock(FeatureBlock):
@@ -60,17 +67,31 @@ class WindowsBlock(FeatureBlock):
         self, view: WindowsView, features: WindowFeatures, scaler: WindowScaler, landmarks: list[Part] | SeriesBatch
     ) -> None:
         self.view, self.features, self.scaler = view, features, scaler
-        self.kind = view.kind
+        self.kind, self.windows = view.kind, features.scaled(scaler)
+        self.units, self._widths = scaler.units(), self.windows.widths()
         super().__init__(landmarks)
 
-    def parts(self, batch: SeriesBatch) -> Iterator[Part]:
+    def tables(self, batch: SeriesBatch) -> Iterator[Table]:
         seen = batch if self.view.bins is None else log_spectrum(batch, self.view.bins)
-        for part in self.scaler(self.features.blocks(seen)):
-            yield Part(self.view.kernel(part.name), part.values)
+        x, widths, start = self.features.standardised(seen), self.widths, 0
+        while start < len(widths):
+            stop, width = start, 0
+            while stop < len(widths) and (stop == start or len(x) * width < _TOGETHER):
+                width += widths[stop] + widths[stop + 1]
+                stop += 2
+            numbers = self.windows(x, seen.lengths, range(start // 2, stop // 2))
+            yield Table(start, numbers, self.units[start:stop])
+            start = stop
+
+    def parts(self, batch: SeriesBatch) -> Iterator[Part]:
+        kernels, widths = self.kernels, self.widths
+        for first, numbers, units in self.tables(batch):
+            for number, values in enumerate(numbers.split(widths[first : first + len(units)], 1), first):
+                yield Part(kernels[number], values, self.units[number])
 
     @property
     def widths(self) -> list[int]:
-        return [len(columns.kept) for columns in self.scaler.columns]
+        return self._widths
 
     @property
     def kernels(self) -> list[str]:
@@ -121,6 +142,7 @@ class WindowsBlock(FeatureBlock):
     def to(self, device: torch.device | str) -> Self:
         block = super().to(device)
         block.scaler = self.scaler.to(device)
+        block.windows = self.features.scaled(block.scaler)
         return block
 
     def state(self) -> dict[str, Any]:
