@@ -223,7 +223,14 @@ def many_series(ranks: Ranks, folder: Path | None = None, **settings: Any) -> di
     new = SeriesBatch(torch.from_numpy(waves(200, 1)[0].transpose(0, 2, 1).copy()))
     members = [member.recipe.name for member in committee.members]
     landmarks = 0 if committee.landmarks is None else len(committee.landmarks)
-    return {"members": members, "landmarks": landmarks, "probabilities": committee.probabilities(new)}
+    others = 0 if committee.others is None else len(committee.others)
+    probabilities = committee.probabilities(new)
+    return {"members": members, "landmarks": landmarks, "others": others, "probabilities": probabilities}
+
+
+def exact_series(ranks: Ranks, folder: Path | None = None) -> dict[str, Any]:
+    """The same, all series counting for some members."""
+    return many_series(ranks, folder, kinds=("windows", "path"), exact=2500)
 
 
 def default_classifier(ranks: Ranks, folder: Path | None = None) -> dict[str, Any]:

@@ -61,6 +61,7 @@ _VALIDATION = "The share of series that judges the hyperparameters; auto: 0.2."
 _THETA = "Where the scales start: one, or one a channel, time first."
 _SCALE = "Standardise channels over the training set, or in every series."
 _TIME_LIMIT = "About how long the fit may take; what would take longer is left out."
+_EXACT = "Of at most N training series all count, of more landmarks stand for all."
 _CACHE_DIR = "--method paper: keep signatures there for later fits of the same series."
 
 
@@ -97,6 +98,7 @@ def fit(
     resume: Annotated[bool, _run("Continue an interrupted fit of --method paper.", name="--resume")] = False,
     keep_series: Annotated[bool, _model(_KEEP_SERIES, name="--keep-series/--no-keep-series")] = True,
     related: Annotated[Literal["group", "ignore", "error"], _model(_RELATED)] = "group",
+    exact: Annotated[int, _model(_EXACT, "N", min=0)] = 10_000,
     cache_dir: Annotated[Path | None, _run(_CACHE_DIR, "FOLDER")] = None,
     report: Annotated[Path | None, _run(_REPORT, "[FILE.html]")] = None,
     config: Annotated[Path | None, _run(_CONFIG, "FILE.toml", callback=read_config, is_eager=True)] = None,
@@ -136,6 +138,7 @@ def fit(
         "cache_dir": cache_dir,
         "keep_series": keep_series,
         "related": related,
+        "exact": exact,
     }
     if scale == "series" and method != "paper":
         raise WrongCall("--scale series is for --method paper; leave it out")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MAX_NAMES = 20
 _UNSET: tuple[Any, ...] = (None, "auto", False)
-_DEFAULTS: dict[str, tuple[Any, ...]] = {"keep_series": (True,), "related": ("group",)}
+_DEFAULTS: dict[str, tuple[Any, ...]] = {"keep_series": (True,), "related": ("group",), "exact": (10_000,)}
 _NOT_SETTINGS = ("channel_names", "verbose", "checkpoint", "resume")
 _MODEL = "A model folder to describe instead of this installation."
 

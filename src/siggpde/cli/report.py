@@ -24,6 +24,7 @@ SUFFIXES = (".html", ".htm")
 DEFAULT_PAGE = "report.html"
 _OTHER_PAGES = (".md", ".pdf", ".txt", ".xhtml")  # after --report these are refused as pages, not read as data
 _SETTINGS = {"method", "likelihood", "members", "n_features", "class_weight", "mask", "max_points", "max_iter", "dtype"}
+_SETTINGS |= {"time_limit", "keep_series", "exact"}
 _FLAGS = {"mask": "--mask", "keep_series": "--no-keep-series"}
 _LABELS = "Whether DATA has labels by which to judge predictions."
 _GROUPS = "Groups of series, such as persons; each is judged by itself."
@@ -128,9 +129,6 @@ def write_page(
             commands=[("The fit", _fit_command(estimator, call.model)), ("This page", again)],
         )
     log.info("the report is in %s", output)
-
-
-_SETTINGS |= {"time_limit", "keep_series"}
 
 
 def _fit_command(estimator: Any, model: Path) -> str:

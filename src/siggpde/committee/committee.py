@@ -163,7 +163,12 @@ class Member:
 
     def mixed(self, rows: Mapping[str, Rows]) -> Rows:
         """Returns the rows of the member's kernel, from those of all kernels."""
-        return self.recipe.mix(rows, self.norms)
+        return self.recipe.mix(self.limited(rows), self.norms)
+
+    def limited(self, rows: Mapping[str, Rows]) -> dict[str, Rows]:
+        """Returns the rows of the member's own kernels, against the series that it refers to."""
+        own = [(name, rows[name]) for name, _ in self.recipe.weights]
+        return {name: Rows(one.gram[:, : len(self.alpha)], one.variance) for name, one in own}
 
     def to(self, device: torch.device | str) -> Member:
         norms = None if self.norms is None else self.norms.to(device)
@@ -171,12 +176,27 @@ class Member:
 
     def state(self) -> dict[str, Any]:
         state = {"recipe": self.recipe.state(), "score": self.score, **self.posterior.state()}
-        return state if "parts" in state else {**state, "norms": self.norms}
+        if "parts" in state:
+            return state
+        (alpha, others), norms = (
+            _cut(self.alpha, len(self.regression.root)),
+            _cut(self.norms, len(self.regression.root)),
+        )
+        exact = {"others": {"alpha": others, "norms": norms[1]}} if len(others) else {}
+        return {**state, "alpha": alpha, "norms": norms[0], **exact}
 
     @staticmethod
     def from_state(state: Mapping[str, Any]) -> Member:
         posterior = (FeatureWeights if "parts" in state else Regression).from_state(state)
-        return Member(Recipe.from_state(state["recipe"]), posterior, state.get("norms"), state["score"])
+        norms, others = state.get("norms"), state.get("others")
+        if others is not None:
+            posterior = replace(posterior, alpha=torch.cat([state["alpha"], others["alpha"]]))
+            norms = None if norms is None else torch.cat([norms, others["norms"]])
+        return Member(Recipe.from_state(state["recipe"]), posterior, norms, state["score"])
+
+
+def _cut(rows: Any, count: int) -> tuple[Any, Any]:
+    return (None, None) if rows is None else (rows[:count], rows[count:])
 
 
 _TOGETHER = 2**22  # numbers of rows that are mixed at a time
@@ -303,7 +323,8 @@ def average_latents(means: Tensor, variances: Tensor, weights: Tensor) -> Latent
 @dataclass
 class ViewCommittee(Committee):
     """A committee of Gaussian processes on views of the series, brought to mean 0 and spread 1 by `standard`: the
-    default model. Blocks and members refer to the `landmarks`, or without them to features less their `centres`;
+    default model. Blocks and members refer to the `landmarks`, or without them to features less their `centres`; means
+    of exact members also to all `others` of the training series;
     `class_weights` (classes,) are 1 on average, None for all alike; `posteriors` are kept between updates, and not
     saved."""
 
@@ -321,6 +342,7 @@ class ViewCommittee(Committee):
     novelty: Novelty | None = None
     centres: list[Tensor] = field(default_factory=list)
     tried: Sequence[tuple[str, float, float]] = ()
+    others: SeriesBatch | None = None
     posteriors: list[Posterior] | None = field(default=None, repr=False, compare=False)
     prepared: PreparedMembers | None = field(default=None, repr=False, compare=False)
 
@@ -336,7 +358,7 @@ class ViewCommittee(Committee):
         def moved(part: Any) -> Any:
             return None if part is None else part.to(torch.device(device))
 
-        names = ("standard", "landmarks", "weights", "link", "class_weights", "left_out")
+        names = ("standard", "landmarks", "others", "weights", "link", "class_weights", "left_out")
         parts = {name: moved(getattr(self, name)) for name in names}
         for name in ("blocks", "members", "centres"):
             parts[name] = [moved(part) for part in getattr(self, name)]
@@ -451,23 +473,15 @@ class ViewCommittee(Committee):
         }
         if self.landmarks is None:
             return {"kind": "weights", **state, "centres": self.centres}
-        series = self.landmarks
-        landmarks = {"values": series.values.float(), "lengths": series.lengths, "times": series.times}
-        if series.facts is not None:
-            gaps = series.facts.isnan()
-            landmarks |= {"facts": torch.where(gaps, 0.0, series.facts), "gaps": gaps.long()}
-        return {"kind": "views", **state, "landmarks": landmarks, "class_weights": self.class_weights}
+        others = {} if self.others is None else {"others": _series_state(self.others)}
+        series = {"landmarks": _series_state(self.landmarks), **others}
+        return {"kind": "views", **state, **series, "class_weights": self.class_weights}
 
     @staticmethod
     def from_state(state: Mapping[str, Any], transformers: Mapping[str, Any]) -> ViewCommittee:
         """Returns the committee of a `state`; `transformers` are those of the user's own views, by name."""
-        series, landmarks = state.get("landmarks"), None
-        if series is not None:
-            landmarks = SeriesBatch(series["values"].double(), series["lengths"], series["times"])
-            if series.get("facts") is not None:
-                facts = torch.where(series["gaps"] > 0, torch.nan, series["facts"])
-                landmarks = replace(landmarks, facts=facts)
-        blocks = SavedBlocks(state["blocks"], landmarks, transformers)
+        landmarks, others = (_series_from(state.get(name)) for name in ("landmarks", "others"))
+        blocks = SavedBlocks(state["blocks"], landmarks, transformers, others)
         if landmarks is None:
             _check_widths(blocks, [len(centre) for centre in state["centres"]])
         link, recalibration = state["link"], state["recalibration"]
@@ -484,7 +498,24 @@ class ViewCommittee(Committee):
             None if left_out is None else LeftOutRecord(**left_out),
             None if novelty is None else Novelty.from_state(novelty),
             state.get("centres", []),
+            others=others,
         )
+
+
+def _series_state(series: SeriesBatch) -> dict[str, Tensor | None]:
+    state = {"values": series.values.float(), "lengths": series.lengths, "times": series.times}
+    if series.facts is None:
+        return state
+    gaps = series.facts.isnan()
+    return state | {"facts": torch.where(gaps, 0.0, series.facts), "gaps": gaps.long()}
+
+
+def _series_from(state: Mapping[str, Any] | None) -> SeriesBatch | None:
+    if state is None:
+        return None
+    facts = state.get("facts")
+    facts = None if facts is None else torch.where(state["gaps"] > 0, torch.nan, facts)
+    return SeriesBatch(state["values"].double(), state["lengths"], state["times"], facts=facts)
 
 
 def _check_widths(blocks: Sequence[Block], centres: list[int]) -> None:

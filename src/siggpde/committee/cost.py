@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -46,6 +47,7 @@ _WORD = 6e-10  # of a word of a whole path, a point
 # Of a fit besides its rows, for the announcement.
 _START = 0.4
 _REGRESSIONS, _DECOMPOSITIONS = 2e9, 4e9  # entries of cubes of the landmarks that one core handles in a second
+_SINGLE, _CHOLESKY = 4e10, 1.5e10  # products in float32, and entries of the cube of an exact member, a second
 _CANDIDATES = 3  # members that are compared for every view, and kernels
 
 
@@ -96,6 +98,23 @@ def _view_seconds(view: View, landmarks: SeriesBatch, series: int) -> float:
         width = _window_features(view.settings, points, landmarks.channels)
         return series * width * _feature_seconds(m, points, windows=True)
     return 0.0
+
+
+def exact_members(
+    blocks: Sequence[Block], total: int, limit: float | None, spent: float, most: int = 3
+) -> tuple[int, str | None]:
+    """Returns for how many members all of `total` series can count, `most` at the most, with about the memory that is
+    free and the seconds left of a `limit`; and why they are fewer."""
+    width = sum(block.width for block in blocks if isinstance(block, FeatureBlock))
+    seconds = total**2 * width / _SINGLE + (1 + 1 / 9) * total**3 / _CHOLESKY
+    free = 0.8 * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else math.inf
+    bytes_of = 8 * total * width + 28 * total**2
+    if bytes_of > free:
+        return 0, f"all series would need {bytes_of / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
+    if limit is None:
+        return most, None
+    count = max(0, min(most, int((limit - spent) / seconds)))
+    return count, None if count else f"all would take {duration(seconds)} a member, more than is left of the time limit"
 
 
 def duration(seconds: float) -> str:

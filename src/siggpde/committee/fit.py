@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.committee import LeftOutRecord, Member, ViewCommittee, average_latents
-from siggpde.committee.cost import MAX_LANDMARKS, announce, model_size, needs, row_seconds
+from siggpde.committee.cost import MAX_LANDMARKS, announce, exact_members, model_size, needs, row_seconds
+from siggpde.committee.exact import Candidate, ExactFit, finite, worth_it
 from siggpde.committee.large import COMPARED, LargeFit, choose_landmarks
 from siggpde.committee.link import fit_link
 from siggpde.committee.mixture import NormalMixture, recalibrate
@@ -26,7 +27,7 @@ from siggpde.numerics.inputs import memory_named
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.batch import all_gather_series
 from siggpde.utils.progress import Progress
-from siggpde.views.base import Block, Rows, Standard, View
+from siggpde.views.base import Block, FeatureBlock, Rows, Standard, View
 from siggpde.views.facts import Fact, FactsView
 from siggpde.views.kinds import KINDS, default_views, kinds_of_kernels
 
@@ -39,7 +40,8 @@ _UNLIKE = 0.5  # the share of series that look unlike all others without those n
 class ViewSettings:
     """The checked settings of a fit on views; `options` is the one way in which paths are made, or None for several,
     `words` the most of a view of paths, and without `keep_series` no kernel is taken to a power. With `group_nearest`
-    series are left out with those next to them where new series would look unlike all of them otherwise."""
+    series are left out with those next to them where new series would look unlike all of them otherwise. Of at most
+    `exact` series all may count for some members."""
 
     kinds: tuple[str, ...] = KINDS
     more_views: tuple[View, ...] = ()
@@ -50,6 +52,7 @@ class ViewSettings:
     keep_series: bool = True
     max_landmarks: int = MAX_LANDMARKS
     seed: int = 0
+    exact: int = 0
     time_limit: float | None = None
     progress: bool | None = False
     group_nearest: bool = False
@@ -75,6 +78,7 @@ class _Fit:
         self.started = time.perf_counter()
         self.batch, self.targets, self.settings, self.shard = batch, targets, settings, shard
         self.views: list[View] = []
+        self.others: SeriesBatch | None = None
 
     def choose_landmarks(self) -> None:
         """Standardises the series, and takes some of them, or all, as landmarks."""
@@ -121,7 +125,10 @@ class _Fit:
         """Chooses the members and makes the committee."""
         self.compare_members(bar)
         self.weigh_members()
+        self.choose_exact()
         self.refit_on_all_series(bar)
+        if self.exact:
+            self.refit_exactly(bar)
         return self.link()
 
     def groups_nearest(self, committee: ViewCommittee) -> bool:
@@ -205,6 +212,25 @@ class _Fit:
                 *(len(self.candidates), self.compared, len(self.chosen), best),
             )
 
+    def choose_exact(self) -> None:
+        """Chooses the members for which all series are to count, where that makes them better and can be paid for."""
+        self.exact: list[int] = []
+        settings, total = self.settings, self.shard.total
+        if self.complete or not settings.keep_series or total > settings.exact:
+            return
+        features = finite(self.blocks)
+        able = [
+            Candidate(number, recipe, left_out.score)
+            for number, (recipe, (_, left_out)) in enumerate(zip(self.candidates, self.results, strict=True))
+            if features.issuperset(kernels_of([recipe]))
+        ]
+        most, reason = exact_members(self.blocks, total, settings.time_limit, time.perf_counter() - self.started)
+        if most:
+            self.exact = worth_it(able, self.compared, total, self.rows, self.landmark_targets)[:most]
+        if reason:
+            log.warning("of %d series %d landmarks stand for all, as %s", total, len(self.landmarks), reason)
+        self.chosen = sorted({*self.chosen, *self.exact})
+
     def refit_on_all_series(self, bar: Progress) -> None:
         """Fits the members with a weight to all series, and predicts those left out that decide link and novelty."""
         chosen = [self.candidates[index] for index in self.chosen]
@@ -224,10 +250,61 @@ class _Fit:
             for recipe, (regression, left_out) in zip(chosen, fits, strict=True)
         ]
 
+    def refit_exactly(self, bar: Progress) -> None:
+        """Lets all series count for some members, and weighs all of them again by the series that decide the noise."""
+        total, landmarks, recipes = self.shard.total, self.choice.landmarks, [self.candidates[i] for i in self.exact]
+        bar.start("exact members", len(self.exact))
+        rest = torch.ones(total, dtype=torch.bool)
+        rest[landmarks] = False
+        order = torch.cat([landmarks, rest.nonzero()[:, 0]])
+        self.others = self.standard(all_gather_series(self.shard, order[len(landmarks) :], self.batch))
+        wanted = kernels_of(recipes)
+        self.blocks = [
+            block.extended(self.others)
+            if isinstance(block, FeatureBlock) and not wanted.isdisjoint(block.centring)
+            else block
+            for block in self.blocks
+        ]
+        places = torch.empty_like(order)
+        places[order] = torch.arange(total)
+        rows = places[self.left_out_rows]
+        numbers = [self.chosen.index(i) for i in self.exact]
+        fits = ExactFit(self.blocks, self.targets[order]).fit(
+            [(self.members[k].recipe, self.members[k].regression) for k in numbers]
+        )
+        for k, (regression, norms, left_out) in zip(numbers, fits, strict=True):
+            before = self.members[k]
+            log.info(
+                "member %s: %.4f nats with all series, %.4f with landmarks",
+                before.recipe.name,
+                left_out.score,
+                before.score,
+            )
+            scale = regression.amplitude / before.regression.amplitude
+            mean, density = left_out.mean[rows], left_out.log_density[rows]
+            self.left_out[k] = LeftOut(mean, scale * self.left_out[k].variance, left_out.score, density, [])
+            self.members[k] = Member(before.recipe, regression, norms, left_out.score)
+        densities, families = (
+            torch.stack([one.log_density for one in self.left_out]),
+            [m.recipe.family for m in self.members],
+        )
+        weights = bootstrap_weights(
+            densities, families, self.most_members, groups=self.targets[self.left_out_rows].groups
+        )
+        self.weights = torch.zeros_like(self.weights)
+        self.weights[self.chosen] = weights.to(self.weights)
+        kept = weights.nonzero()[:, 0].tolist()
+        self.chosen, self.members, self.left_out = (
+            [one[k] for k in kept] for one in (self.chosen, self.members, self.left_out)
+        )
+        blocks = [block.keep(kernels_of(member.recipe for member in self.members)) for block in self.blocks]
+        self.blocks = [block for block in blocks if block is not None]
+
     def link(self) -> ViewCommittee:
         """Makes the committee, with what left-out series tell: its link, and how unusual a series can be."""
         rows, weights = self.left_out_rows, self.weights[self.chosen].to(self.batch.values.device)
         committee = ViewCommittee(self.standard, self.landmarks, self.blocks, self.members, weights)
+        committee.others = self.others
         committee.tried = [
             (recipe.name, left_out.score, weight)
             for recipe, (_, left_out), weight in zip(self.candidates, self.results, self.weights.tolist(), strict=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -47,7 +47,8 @@ class LeftOut:
 @dataclass
 class Regression(Learned):
     """alpha (m, outputs), root B (m, r), in float32 for more than 512 landmarks, noise variance at unit amplitude,
-    amplitude sigma², and `counts` (m,), the weights of the training series where these are the landmarks, else None."""
+    amplitude sigma², and `counts` (m,), the weights of the training series where these are the landmarks, else None;
+    of an exact member alpha has further rows, one for every other training series."""
 
     alpha: Tensor
     root: Tensor
@@ -58,7 +59,8 @@ class Regression(Learned):
     def predict(self, rows: Rows, turned_root: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Returns mean k_X alpha (n, outputs) and variance sigma² (k(X, X) - |k_X B|²) (n,) of the latents;
         `turned_root` is B^T in float32, by which one series takes a fourth of the time."""
-        root = rows.gram @ self.root.to(rows.gram) if turned_root is None else product(rows.gram, turned_root)
+        gram = rows.gram[:, : len(self.root)]
+        root = gram @ self.root.to(gram) if turned_root is None else product(gram, turned_root)
         explained = root.square_().sum(1)
         return rows.gram @ self.alpha, self.amplitude * (rows.variance - explained).clamp_min(0.0)
 
@@ -88,7 +90,7 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
             inverse = 1 / variance
         return errors / scale, inverse
 
-    noise, left_out, amplitude = _best_noise(at, targets, outputs)
+    noise, left_out, amplitude = best_noise(at, targets, outputs)
     left_out.variance += amplitude * tail
     # New series have nothing in directions of eigenvalue 0 but errors of the kernel, which 1 / noise would blow up.
     vectors, share, turned = vectors[:, share > 0], share[share > 0], turned[share > 0]
@@ -100,15 +102,15 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
     return Regression(alpha, root.contiguous(), noise, amplitude, counts), left_out
 
 
-def _best_noise(
-    at: Callable[[float], tuple[Tensor, Tensor]], targets: Targets, outputs: Tensor
+def best_noise(
+    at: Callable[[float], tuple[Tensor, Tensor]], targets: Targets, outputs: Tensor, noises: Sequence[float] = NOISES
 ) -> tuple[float, LeftOut, float]:
-    """Returns the noise with the best leave-one-out score, its predictions and the amplitude; `at(noise)` gives the
-    errors (n, outputs), and 1 / variance (n,) of the left-out (weighted) targets."""
+    """Returns the one of the `noises` with the best leave-one-out score, its predictions and the amplitude; `at(noise)`
+    gives the errors (n, outputs), and 1 / variance (n,) of the left-out (weighted) targets."""
     best: tuple[float, LeftOut, float] | None = None
     levels: list[Level] = []
     weights = targets.counts
-    for noise in NOISES:
+    for noise in noises:
         errors, inverse = at(noise)
         if not bool(torch.isfinite(errors).all()):
             continue
@@ -210,7 +212,7 @@ class Normal:
             variance = noise / weights * inverse + tail
             return errors, 1 / (variance * weights)
 
-        noise, left_out, amplitude = _best_noise(at, targets, outputs)
+        noise, left_out, amplitude = best_noise(at, targets, outputs)
         weight = (1 / (share + noise))[:, None] * turned
         turn = self.whitening @ vectors
         explained = share / (share + noise)
@@ -262,6 +264,17 @@ class Groups:
                 solution = torch.cholesky_solve(values[part] * within[:, :, None], lower)
                 solved[part[within]] = solution[within]
                 diagonal[part[within]] = torch.cholesky_inverse(lower).diagonal(dim1=1, dim2=2)[within]
+        return solved, diagonal
+
+    def without(self, inverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns Q_gg^-1 values_g (n, outputs) and the diagonals (n,) of Q_gg^-1 of every group g, of Q (n, n)."""
+        solved, diagonal = torch.empty_like(values), torch.empty_like(values[:, 0])
+        for rows, inside in self.batches:
+            pairs = inside[:, :, None] & inside[:, None, :]
+            block = torch.where(pairs, inverse[rows[:, :, None], rows[:, None, :]], 0.0)
+            lower = torch.linalg.cholesky(block + torch.diag_embed((~inside).to(block)))
+            solved[rows[inside]] = torch.cholesky_solve(values[rows] * inside[:, :, None], lower)[inside]
+            diagonal[rows[inside]] = torch.cholesky_inverse(lower).diagonal(dim1=1, dim2=2)[inside]
         return solved, diagonal
 
 

@@ -28,8 +28,10 @@ def updated(committee: ViewCommittee, batch: SeriesBatch, y: Tensor) -> tuple[li
     targets = Targets(y, committee.classes, weights)
     if committee.posteriors is None:
         landmarks = rows_of(committee.blocks)
+        count = len(committee.landmarks) if committee.landmarks is not None else 0
         posteriors = [
-            Posterior(member.regression, whitening_of(member.mixed(landmarks).gram)) for member in committee.members
+            Posterior(member.regression, whitening_of(member.mixed(landmarks).gram[:, :count]))
+            for member in committee.members
         ]
     else:
         posteriors = [posterior.copy() for posterior in committee.posteriors]  # an error leaves those as they are
@@ -67,7 +69,7 @@ class Posterior:
 
     def add(self, rows: Rows, targets: Targets) -> None:
         """Adds n series: their rows against the landmarks and their targets."""
-        features = rows.gram @ self.whitening
+        features = rows.gram[:, : len(self.whitening)] @ self.whitening
         noise = self.before.noise / targets.counts
         seen = self.covariance @ features.T
         spread = features @ seen
@@ -80,7 +82,8 @@ class Posterior:
         gain = torch.linalg.solve_triangular(factor, seen.T, upper=False).T  # (r, n)
         errors = targets.signs() - rows.gram @ self.mean
         step = gain @ torch.linalg.solve_triangular(factor, errors, upper=False)
-        self.mean = self.mean + self.whitening @ step
+        self.mean = self.mean.clone()
+        self.mean[: len(self.whitening)] += self.whitening @ step
         self.covariance = self.covariance - gain @ gain.T
         self.roots.append(self.whitening @ gain)
         if sum(root.shape[1] for root in self.roots) > len(self.whitening) + _CHUNK:

@@ -102,6 +102,7 @@ class SeriesEstimator:
         cache_dir: str | os.PathLike[str] | None = None,
         keep_series: bool = True,
         related: str = "group",
+        exact: int = 10_000,
     ) -> None:
         settings = dict(locals())
         del settings["self"], settings["__class__"]

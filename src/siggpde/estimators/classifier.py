@@ -70,6 +70,7 @@ class SeriesClassifier(SeriesEstimator):
         cache_dir: str | os.PathLike[str] | None = None,
         keep_series: bool = True,
         related: str = "group",
+        exact: int = 10_000,
     ) -> None:
         settings = dict(locals())
         del settings["self"], settings["class_weight"], settings["__class__"]

@@ -184,6 +184,7 @@ class FitSettings:
     theta: Tensor | None = None
     facts: tuple[Fact, ...] = ()
     related: str = "group"
+    exact: int = 0
 
 
 def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float, ...] | None) -> FitSettings:
@@ -242,6 +243,7 @@ def fit_settings(estimator: Any, classes: int | None, class_weight: tuple[float,
         views=chosen_views(estimator.views, keep_series),
         keep_series=keep_series,
         related=estimator.related,
+        exact=at_least("exact", estimator.exact, 0),
         **training,
     )
 

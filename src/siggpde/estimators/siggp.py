@@ -107,6 +107,9 @@ class SigGPClassifier(SeriesClassifier, BaseClassifier):
         What `fit` without `groups` does with series that are equal, nearly equal or overlapping in time, if these are
         at least half of all: with "group" copies count once, each family is left out as one group, and a warning says
         so (method="views"). With "error" any of them, and with `groups` those of different groups, are refused.
+    exact : int
+        Of at most so many training series, all count for the members that gain by it (method="views"); of more, and for
+        other members, landmarks stand for all. 0 is quickest.
 
     Attributes
     ----------
@@ -182,7 +185,7 @@ class SigGPRegressor(SeriesRegressor, BaseRegressor):
     members, n_features, transforms, time_channel, mask, max_points, spectrogram, channel_names, max_iter : optional
     batch_size, learning_rate, evaluate_every, validation, theta : optional
     time_limit, random_state, n_jobs, verbose, device, dtype, checkpoint, resume, cache_dir, keep_series : optional
-    related : optional
+    related, exact : optional
         The parameters from `members` on are those of `SigGPClassifier`.
 
     Attributes

@@ -138,6 +138,7 @@ def fit_by_views(
             words=settings.n_features,
             members=settings.members,
             keep_series=settings.keep_series,
+            exact=settings.exact,
             seed=settings.seed,
             time_limit=settings.time_limit,
             progress=settings.progress,

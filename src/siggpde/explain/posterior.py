@@ -205,7 +205,8 @@ class PartSums:
             if share is not None:
                 inner, outer = self.inner.slopes.get(k, (1.0, 1.0))
                 self.prior[k].index_add_(0, rows, share * ((weights @ (inside * inner)) * weights).sum(1))
-                self.statistics[k].index_add_(0, rows, share * (weights @ (cross * outer)))
+                across = cross[:, : self.terms.statistic_widths[k]] * outer
+                self.statistics[k].index_add_(0, rows, share * (weights @ across))
 
     def moments(self) -> list[Moments]:
         """Returns those of every member."""

@@ -503,6 +503,7 @@ def group_plans(block: WindowsBlock) -> list[GroupPlan]:
             for part, columns, _ in parts[group]
         ]
         of_group = WindowsBlock(block.view, features, WindowScaler.from_state(scalers[group]), landmarks)
+        of_group.count = block.count
         plans.append(GroupPlan(group, of_group, parts[group]))
     return plans
 

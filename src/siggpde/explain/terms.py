@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from siggpde.committee.committee import Committee, ViewCommittee
 from siggpde.committee.recipes import CONSTANT, Recipe, kernels_of, sizes
@@ -359,6 +360,7 @@ class LandmarkTerms(Terms):
         self.statistic_widths = [len(member.alpha) for member in self.members]
         blocks = [block for block in self.blocks if isinstance(block, FeatureBlock)]
         self.features = [part for block in blocks for part in block.landmarks]
+        self.centred_on = [block.count for block in blocks for _ in block.landmarks]
         self.widths = [part.width for part in self.features]
         self.counts = Counter(self.kernel_of_part)
         self.scales = [block.centring[name].scale / self.counts[name] for block in blocks for name in block.kernels]
@@ -368,12 +370,14 @@ class LandmarkTerms(Terms):
         self.raised = {name for k in self.bent for name in self.shares[k]}
         alphas = [weight * member.alpha for weight, member in zip(self.weights.tolist(), self.members, strict=True)]
         self.constant = torch.zeros_like(alphas[0][0])
-        self.linear = {name: torch.zeros_like(alphas[0]) for shares in self.shares for name in shares}
+        columns = {name: len(one.columns) for block in self.blocks for name, one in block.centring.items()}
+        used = {name for shares in self.shares for name in shares}
+        self.linear = {name: alphas[0].new_zeros(columns[name], alphas[0].shape[1]) for name in used}
         for k, alpha in enumerate(alphas):
             least = 2.0 ** -self.powers[k] if k in self.bent else 0.0
             self.constant += (CONSTANT + least) * alpha.sum(0)
             for name, share in self.shares[k].items() if k not in self.bent else ():
-                self.linear[name] += share * alpha
+                self.linear[name][: len(alpha)] += share * alpha
         self.kernels = {name: weights for name, weights in self.linear.items() if name not in self.counts}
         self.together = _TOGETHER if self.raised.intersection(self.counts) else 0
         wanted = self.raised.union(self.kernels)
@@ -426,7 +430,8 @@ class LandmarkTerms(Terms):
 
     def centre(self, number: int) -> Tensor:
         if number not in self.known_centres:
-            self.known_centres[number] = self.features[number].values.double().mean(0)
+            landmarks = self.features[number].rows(slice(self.centred_on[number]))
+            self.known_centres[number] = landmarks.values.double().mean(0)
         return self.known_centres[number]
 
     def _centred(self, number: int, columns: Tensor | None = None) -> Tensor:
@@ -443,12 +448,15 @@ class LandmarkTerms(Terms):
     def bends(self, rows: Mapping[str, Rows]) -> Iterator[Bend]:
         for k in self.bent:
             slopes = self._slopes(k, rows)
+            alpha = float(self.weights[k]) * self.members[k].alpha
             for name, share in self.shares[k].items():
-                yield Bend(name, share * slopes, float(self.weights[k]) * self.members[k].alpha)
+                more = rows[name].gram.shape[1] - len(alpha)  # series that only other members refer to
+                yield Bend(name, pad(share * slopes, (0, more)), pad(alpha, (0, 0, 0, more)))
 
     def _slopes(self, member: int, rows: Mapping[str, Rows]) -> Tensor:
         """Returns h(c) / (|X| |Z|) of a member, (n, m)."""
-        plain, norms = self.members[member].recipe.average(rows), self.members[member].norms
+        one, norms = self.members[member], self.members[member].norms
+        plain = one.recipe.average(one.limited(rows))
         assert norms is not None
         return slope(plain.gram, sizes(plain, norms), self.powers[member])
 
@@ -463,11 +471,11 @@ class LandmarkTerms(Terms):
         if coefficients:
             cross = sums @ self._centred(number, columns).T
             for k, coefficient in coefficients.items():
-                yield k, coefficient * cross
+                yield k, coefficient * cross[:, : self.statistic_widths[k]]
 
     def moments(self, member: int, prior: Tensor, statistics: Tensor) -> Moments:
         regression = self.members[member].regression
-        explained = statistics @ regression.root.to(statistics)
+        explained = statistics[:, : len(regression.root)] @ regression.root.to(statistics)
         return _closed_form(statistics @ regression.alpha, regression.amplitude, prior, explained)
 
     def covariances(self, seen: SeriesBatch, slices: Sequence[slice], members: Collection[int]) -> Covariances:
@@ -511,7 +519,7 @@ class LandmarkTerms(Terms):
                 assert isinstance(kept, FeatureBlock)
                 for part, landmarks in zip(kept.parts(seen), kept.landmarks, strict=True):
                     if part.name in wanted:
-                        values = part.values.double() - landmarks.values.double().mean(0)
+                        values = part.values.double() - landmarks.values[: kept.count].double().mean(0)
                         scale = kept.centring[part.name].scale / self.counts[part.name]
                         for gram, some in zip(grams, slices, strict=True):
                             more = scale * (values[some] @ values[some].T)
@@ -525,7 +533,7 @@ class LandmarkTerms(Terms):
         (among,) = self._among(seen, [slice(None)], names, names, raw)
         slopes = {}
         for k in self.bent:
-            plain = self.members[k].recipe.average(rows)
+            plain = self.members[k].recipe.average(self.members[k].limited(rows))
             gram = self._plain(k, among)
             gram.diagonal().copy_(plain.variance)  # that of predictions, which has a floor
             inside = Rows(gram, plain.variance)

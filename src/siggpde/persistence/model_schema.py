@@ -302,7 +302,7 @@ def _kernels(block: Any) -> set[str]:
 def _blocks(centred: bool, *kinds: str) -> Schema:
     """All blocks of a committee, with the centring of their kernels or without it."""
     centring = map_of({"columns": array("landmarks"), "mean": number(), "scale": number(0)} if centred else maybe({}))
-    schemas = {kind: {"state": _BLOCKS[kind], "centring": centring} for kind in kinds or _BLOCKS}
+    schemas = {kind: {"state": _BLOCKS[kind], "centring": centring, "extended?": bool} for kind in kinds or _BLOCKS}
     return list_of(also(by_kind("kind", schemas), _centrings), least=1, most=10**4)
 
 
@@ -339,13 +339,19 @@ def _lengths(state: Any, at: Place) -> None:
 
 
 _STANDARD = {"mean": array("channels", low=-RAW, high=RAW), "spread": array("channels", low=POSITIVE, high=RAW)}
-_LANDMARKS = {
-    "values": array("landmarks", "points", "channels", low=-_FURTHEST, high=_FURTHEST, dtypes=SINGLE),
-    "lengths": maybe(integers("landmarks", low=1)),
-    "times": maybe(array("landmarks", "points", low=-RAW, high=RAW)),
-    "facts?": array("landmarks", "columns of facts", low=-RAW, high=RAW),
-    "gaps?": integers("landmarks", "columns of facts", high=1),
-}
+
+
+def _series(rows: str) -> Schema:
+    schema = {
+        "values": array(rows, "points", "channels", low=-_FURTHEST, high=_FURTHEST, dtypes=SINGLE),
+        "lengths": maybe(integers(rows, low=1)),
+        "times": maybe(array(rows, "points", low=-RAW, high=RAW)),
+        "facts?": array(rows, "columns of facts", low=-RAW, high=RAW),
+        "gaps?": integers(rows, "columns of facts", high=1),
+    }
+    return also(schema, _lengths)
+
+
 _RECIPE = {"name": str, "weights": list_of((str, number(1e-9, 1e9)), least=1, most=10**4)}
 _POSTERIOR = {"noise amplitude": number(0, 1e30), "score": number()}
 _MEMBER = {
@@ -354,6 +360,7 @@ _MEMBER = {
     "alpha": array("landmarks", "outputs"),
     "root": array("landmarks", None, dtypes=EITHER),
     "counts? norms": maybe(array("landmarks", low=0)),
+    "others?": {"alpha": array("others", "outputs"), "norms": maybe(array("others", low=0))},
 }
 _PART = {
     "coefficient": number(0),
@@ -428,9 +435,29 @@ def _members(state: Any, at: Place) -> None:
         recipe = member["recipe"]
         for name, _ in recipe["weights"]:
             at.demand(name in known, f"has a member of the kernel {describe(name)}, which none of its blocks has")
-        whole = recipe["power"] == 1 or member.get("norms") is not None
+        exact, whole = member.get("others"), recipe["power"] == 1 or member.get("norms") is not None
+        extended = [block for block in state["blocks"] if block.get("extended")]
+        at.demand(
+            exact is None or {name for name, _ in recipe["weights"]} <= set().union(*map(_kernels, extended)),
+            f"has a member {describe(recipe['name'])} of all series, but not of kernels with features of all",
+        )
+        whole &= exact is None or recipe["power"] == 1 or exact["norms"] is not None
         at.demand(whole, f"lacks the norms of the member {describe(recipe['name'])}, which has a power")
     at.demand(outputs == 1 or state["link"] is not None, f"has {outputs} outputs but no link of classes")
+
+
+def _extended(state: Any, at: Place) -> None:
+    """That there are further series where a block or a member has them."""
+    others = any(
+        part.get(name)
+        for part, name in [*((b, "extended") for b in state["blocks"]), *((m, "others") for m in state["members"])]
+    )
+    at.demand(not others or state.get("others") is not None, "lacks the series of members of all series")
+    inside = [block for block in state["blocks"] if block.get("extended")]
+    at.demand(
+        all(block["kind"] not in ("kernel", "lifted") for block in inside),
+        "has a kernel without features, but of all series",
+    )
 
 
 def _stamps(state: Any, at: Place) -> None:
@@ -459,13 +486,15 @@ _COMMITTEES = by_kind(
         "views": also(
             {
                 "standard": _STANDARD,
-                "landmarks": also(_LANDMARKS, _lengths),
+                "landmarks": _series("landmarks"),
+                "others?": _series("others"),
                 "blocks": _blocks(True),
                 "members": list_of(_MEMBER, least=1, most=10**4, size="members"),
                 **_COMMITTEE,
                 "class_weights": maybe(array("outputs", low=POSITIVE)),
             },
             _stamps,
+            _extended,
             _members,
         ),
         "weights": also(

@@ -168,5 +168,5 @@ def _gram(committee: Any, rows: dict[str, Rows]) -> Tensor:
     """The mean of the members' kernels (n, m)."""
     total: Any = 0.0
     for weight, member in zip(committee.weights.tolist(), committee.members, strict=True):
-        total = total + weight * member.mixed(rows).gram
+        total = total + weight * member.mixed(rows).gram[:, : len(committee.landmarks)]
     return total

@@ -131,7 +131,8 @@ def model_facts(estimator: Any) -> ModelFacts:
     """Returns what there is to say of a fitted estimator; nothing is computed from its series."""
     committee, summary = estimator.committee_, estimator.summary_
     classifies, units = hasattr(estimator, "classes_"), getattr(estimator, "target_scale_", 1.0)
-    landmarks = 0 if committee.landmarks is None else len(committee.landmarks)
+    series = (committee.landmarks, getattr(committee, "others", None))
+    landmarks = sum(len(one) for one in series if one is not None)
     if committee.method == "views":
         kernels, options = kinds_of_kernels(committee.blocks), {}
         kinds = [name if kind == "features" else kind for name, kind in kernels.items()]

@@ -62,6 +62,10 @@ class Part(NamedTuple):
         """The number of features, p."""
         return self.numbers.shape[1]
 
+    def rows(self, rows: slice) -> Part:
+        """Returns the features of some of the series."""
+        return self._replace(numbers=self.numbers[rows])
+
     def times(self, factor: float) -> Part:
         """Returns the features times a number."""
         if self.numbers.is_floating_point():
@@ -86,11 +90,13 @@ class Learned:
 @dataclass(frozen=True)
 class Centring(Learned):
     """The mean (m,) over the landmarks of every column of the Gram matrix, the mean of these, and the scale s of k(X,
-    Z) = s (kappa(X, Z) - mean(X) - mean(Z) + mean), whose k(Z, Z) is 1 in the mean over the landmarks."""
+    Z) = s (kappa(X, Z) - mean(X) - mean(Z) + mean), whose k(Z, Z) is 1 in the mean over the landmarks; `count` of the
+    series of the columns are landmarks, None for all."""
 
     columns: Tensor
     mean: float
     scale: float
+    count: int | None = None
 
     @staticmethod
     def of(landmarks: Rows, rounding: float = 1e-12) -> Centring:
@@ -102,7 +108,7 @@ class Centring(Learned):
         return Centring(columns, mean, 1 / spread if varies else 0.0)
 
     def __call__(self, rows: Rows) -> Rows:
-        means = rows.gram.mean(1)
+        means = rows.gram[:, : self.count].mean(1)
         gram = (rows.gram - means[:, None] - self.columns.to(means)).add_(self.mean).mul_(self.scale)
         variance = (rows.variance - 2 * means + self.mean) * self.scale
         return Rows(gram, variance.clamp_min(_SMALLEST_VARIANCE))
@@ -176,7 +182,10 @@ def _tables(parts: Iterable[Part]) -> Iterator[Table]:
 
 class FeatureBlock(Block):
     """A block of finite features: k(X, Y) is the mean over the parts of phi(X)^T phi(Y); the features of the
-    `landmarks` are given part by part, or computed from the series."""
+    `landmarks` are given part by part, or computed from the series. If `count` is a number, rows are against further
+    series too, whose features come after those of so many landmarks."""
+
+    count: int | None = None
 
     def __init__(self, landmarks: list[Part] | SeriesBatch) -> None:
         self.landmarks = landmarks if isinstance(landmarks, list) else list(self.parts(landmarks))
@@ -199,6 +208,21 @@ class FeatureBlock(Block):
         """Returns, for the features of every part, the channels in their words, in order; () where there is no word."""
         return [[()] * len(names) for names in self.names(channels)]
 
+    def extended(self, series: SeriesBatch) -> Self:
+        """Returns the block with rows against further series, after the landmarks; kernels stay as they are."""
+        block, columns, counts = copy.copy(self), dict[str, Tensor](), Counter(part.name for part in self.landmarks)
+        block.count, block.landmarks, block._products = len(self.landmarks[0].numbers), [], None
+        for part, more in zip(self.landmarks, self.parts(series), strict=True):
+            assert more.unit == part.unit
+            block.landmarks.append(part._replace(numbers=torch.cat([part.numbers, more.numbers])))
+            column = more.values.double() @ part.values.double().mean(0) / counts[part.name]
+            columns[part.name] = columns[part.name] + column if part.name in columns else column
+        block.centring = {
+            name: replace(one, columns=torch.cat([one.columns, columns[name]]), count=block.count)
+            for name, one in self.centring.items()
+        }
+        return block
+
     def to(self, device: torch.device | str) -> Self:
         block = super().to(device)
         block.landmarks = [part._replace(numbers=part.numbers.to(device)) for part in self.landmarks]
@@ -206,7 +230,9 @@ class FeatureBlock(Block):
         return block
 
     def raw(self, batch: SeriesBatch | None = None) -> dict[str, Rows]:
-        return self.raw_of_parts(self.landmarks) if batch is None else self._raw(self.tables(batch))
+        if batch is None:
+            return self.raw_of_parts(part.rows(slice(self.count)) for part in self.landmarks)
+        return self._raw(self.tables(batch))
 
     def raw_of_parts(self, parts: Iterable[Part]) -> dict[str, Rows]:
         """Returns the rows of n series, from their features."""

@@ -11,7 +11,7 @@ import torch
 
 from siggpde.series import PathOptions, SeriesBatch
 from siggpde.series.transform import Append
-from siggpde.views.base import Block, Centring, Part, View
+from siggpde.views.base import Block, Centring, FeatureBlock, Part, View
 from siggpde.views.facts import FactsBlock
 from siggpde.views.kernels import KernelBlock, KernelView
 from siggpde.views.paths import PathBlock, PathView
@@ -92,15 +92,21 @@ _OF_KERNELS = {"kernel": KernelBlock, "lifted": KernelBlock}
 
 def block_state(block: Block) -> dict[str, Any]:
     """Returns the kind of the block, what it learned, and the centring of its kernels by their names."""
-    centring = {name: learned.state() for name, learned in block.centring.items()}
-    return {"kind": block.kind, "state": block.state(), "centring": centring}
+    state: dict[str, Any] = {"kind": block.kind, "state": block.state(), "centring": {}}
+    for name, (columns, mean, scale, count) in ((name, vars(one).values()) for name, one in block.centring.items()):
+        state["centring"][name] = {"columns": columns[:count], "mean": mean, "scale": scale}
+    return state | ({"extended": True} if isinstance(block, FeatureBlock) and block.count is not None else {})
 
 
 @torch.no_grad()
 def block_from_state(
-    stored: Mapping[str, Any], landmarks: SeriesBatch | None, transformers: Mapping[str, Any]
+    stored: Mapping[str, Any],
+    landmarks: SeriesBatch | None,
+    transformers: Mapping[str, Any],
+    others: SeriesBatch | None = None,
 ) -> Block:
-    """Returns the block of a `block_state`; without landmarks it has only its `parts`, and no centring."""
+    """Returns the block of a `block_state`; without landmarks it has only its `parts`, and no centring, and with rows
+    against further series it needs these `others`."""
     kind, state = stored["kind"], stored["state"]
     features: SeriesBatch | list[Part] = [] if landmarks is None else landmarks
     if kind == "features":
@@ -113,6 +119,9 @@ def block_from_state(
         raise ValueError(f"there is no view of the kind {kind!r}; upgrade siggpde")
     centring = {} if landmarks is None else stored["centring"]
     block.centring = {name: Centring(**learned) for name, learned in centring.items()}
+    if stored.get("extended"):
+        assert isinstance(block, FeatureBlock) and others is not None
+        return block.extended(others)
     return block
 
 
@@ -121,10 +130,14 @@ class SavedBlocks(Sequence[Block]):
     seconds; `transformers` are those of views of the user's own, by name."""
 
     def __init__(
-        self, states: Sequence[dict[str, Any]], landmarks: SeriesBatch | None, transformers: Mapping[str, Any]
+        self,
+        states: Sequence[dict[str, Any]],
+        landmarks: SeriesBatch | None,
+        transformers: Mapping[str, Any],
+        others: SeriesBatch | None = None,
     ) -> None:
         self.states = list(states)
-        self._landmarks, self._transformers = landmarks, dict(transformers)
+        self._landmarks, self._transformers, self._others = landmarks, dict(transformers), others
         self._blocks: list[Block | None] = [None] * len(self.states)
 
     def __len__(self) -> int:
@@ -133,7 +146,7 @@ class SavedBlocks(Sequence[Block]):
     def __getitem__(self, index: int) -> Block:  # pyright: ignore[reportIncompatibleMethodOverride] - nobody slices
         block = self._blocks[index]
         if block is None:
-            block = block_from_state(self.states[index], self._landmarks, self._transformers)
+            block = block_from_state(self.states[index], self._landmarks, self._transformers, self._others)
             self._blocks[index] = block
         return block
 

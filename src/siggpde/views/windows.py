@@ -136,7 +136,7 @@ class WindowsBlock(FeatureBlock):
             return None
         features = replace(self.features, views=tuple(views))
         block = WindowsBlock(self.view, features, WindowScaler(tuple(columns)), landmarks)
-        block.centring = centring
+        block.centring, block.count = centring, self.count
         return block
 
     def to(self, device: torch.device | str) -> Self:
