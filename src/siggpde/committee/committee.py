@@ -163,12 +163,7 @@ class Member:
 
     def mixed(self, rows: Mapping[str, Rows]) -> Rows:
         """Returns the rows of the member's kernel, from those of all kernels."""
-        return self.recipe.mix(self.limited(rows), self.norms)
-
-    def limited(self, rows: Mapping[str, Rows]) -> dict[str, Rows]:
-        """Returns the rows of the member's own kernels, against the series that it refers to."""
-        own = [(name, rows[name]) for name, _ in self.recipe.weights]
-        return {name: Rows(one.gram[:, : len(self.alpha)], one.variance) for name, one in own}
+        return self.recipe.mix(rows, self.norms, len(self.alpha))
 
     def to(self, device: torch.device | str) -> Member:
         norms = None if self.norms is None else self.norms.to(device)

@@ -27,10 +27,10 @@ class Recipe:
     power: int = 1
     family: str = ""
 
-    def mix(self, rows: Mapping[str, Rows], norms: Tensor | None = None) -> Rows:
+    def mix(self, rows: Mapping[str, Rows], norms: Tensor | None = None, count: int | None = None) -> Rows:
         """Returns the rows of the member's kernel, the constant included; a power needs the `norms` (m,) of the
-        landmarks, but for the rows of the landmarks themselves."""
-        return self.raised(self.average(rows), norms)
+        landmarks, but for the rows of the landmarks themselves; `count` is as for `average`."""
+        return self.raised(self.average(rows, count), norms)
 
     def raised(self, plain: Rows, norms: Tensor | None = None) -> Rows:
         """Returns the rows of the member's kernel from those before the power, which are overwritten."""
@@ -39,13 +39,13 @@ class Recipe:
         cosine = plain.gram.div_(sizes(plain, plain.variance if norms is None else norms))
         return Rows(cosine.add_(1).div_(2).pow_(self.power).add_(CONSTANT), torch.ones_like(plain.variance) + CONSTANT)
 
-    def average(self, rows: Mapping[str, Rows]) -> Rows:
-        """Returns the weighted mean of the kernels, before any power."""
+    def average(self, rows: Mapping[str, Rows], count: int | None = None) -> Rows:
+        """Returns the weighted mean of the kernels, before any power, against `count` series, None for all."""
         total = sum(dict(self.weights).values())
         gram: Any = 0.0
         variance: Any = 0.0
         for name, weight in self.weights:
-            gram += rows[name].gram * (weight / total)  # in place from the second kernel on
+            gram += rows[name].gram[:, :count] * (weight / total)  # in place from the second kernel on
             variance += rows[name].variance * (weight / total)
         return Rows(gram, variance)
 

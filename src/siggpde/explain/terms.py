@@ -456,7 +456,7 @@ class LandmarkTerms(Terms):
     def _slopes(self, member: int, rows: Mapping[str, Rows]) -> Tensor:
         """Returns h(c) / (|X| |Z|) of a member, (n, m)."""
         one, norms = self.members[member], self.members[member].norms
-        plain = one.recipe.average(one.limited(rows))
+        plain = one.recipe.average(rows, len(one.alpha))
         assert norms is not None
         return slope(plain.gram, sizes(plain, norms), self.powers[member])
 
@@ -533,7 +533,7 @@ class LandmarkTerms(Terms):
         (among,) = self._among(seen, [slice(None)], names, names, raw)
         slopes = {}
         for k in self.bent:
-            plain = self.members[k].recipe.average(self.members[k].limited(rows))
+            plain = self.members[k].recipe.average(rows, len(self.members[k].alpha))
             gram = self._plain(k, among)
             gram.diagonal().copy_(plain.variance)  # that of predictions, which has a floor
             inside = Rows(gram, plain.variance)
