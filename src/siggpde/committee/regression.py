@@ -90,7 +90,7 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
             inverse = 1 / variance
         return errors / scale, inverse
 
-    noise, left_out, amplitude = best_noise(at, targets, outputs)
+    noise, left_out, amplitude = best_noise(at, targets, outputs, NOISES)
     left_out.variance += amplitude * tail
     # New series have nothing in directions of eigenvalue 0 but errors of the kernel, which 1 / noise would blow up.
     vectors, share, turned = vectors[:, share > 0], share[share > 0], turned[share > 0]
@@ -103,7 +103,7 @@ def fit_exact(rows: Rows, targets: Targets) -> tuple[Regression, LeftOut]:
 
 
 def best_noise(
-    at: Callable[[float], tuple[Tensor, Tensor]], targets: Targets, outputs: Tensor, noises: Sequence[float] = NOISES
+    at: Callable[[float], tuple[Tensor, Tensor]], targets: Targets, outputs: Tensor, noises: Sequence[float]
 ) -> tuple[float, LeftOut, float]:
     """Returns the one of the `noises` with the best leave-one-out score, its predictions and the amplitude; `at(noise)`
     gives the errors (n, outputs), and 1 / variance (n,) of the left-out (weighted) targets."""
@@ -212,7 +212,7 @@ class Normal:
             variance = noise / weights * inverse + tail
             return errors, 1 / (variance * weights)
 
-        noise, left_out, amplitude = best_noise(at, targets, outputs)
+        noise, left_out, amplitude = best_noise(at, targets, outputs, NOISES)
         weight = (1 / (share + noise))[:, None] * turned
         turn = self.whitening @ vectors
         explained = share / (share + noise)

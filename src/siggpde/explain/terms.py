@@ -371,8 +371,8 @@ class LandmarkTerms(Terms):
         alphas = [weight * member.alpha for weight, member in zip(self.weights.tolist(), self.members, strict=True)]
         self.constant = torch.zeros_like(alphas[0][0])
         columns = {name: len(one.columns) for block in self.blocks for name, one in block.centring.items()}
-        used = {name for shares in self.shares for name in shares}
-        self.linear = {name: alphas[0].new_zeros(columns[name], alphas[0].shape[1]) for name in used}
+        width = alphas[0].shape[1]
+        self.linear = {name: alphas[0].new_zeros(columns[name], width) for shares in self.shares for name in shares}
         for k, alpha in enumerate(alphas):
             least = 2.0 ** -self.powers[k] if k in self.bent else 0.0
             self.constant += (CONSTANT + least) * alpha.sum(0)
