@@ -197,44 +197,60 @@ def _cut(rows: Any, count: int) -> tuple[Any, Any]:
 _TOGETHER = 2**22  # numbers of rows that are mixed at a time
 
 
+class _SameSeries(NamedTuple):
+    """The `numbers` (k,) of members that refer to the first `count` series, and the shares (k, C) of kernels `names`
+    in their averages."""
+
+    numbers: list[int]
+    count: int
+    names: list[str]
+    shares: Tensor
+
+
 @dataclass(frozen=True)
 class PreparedMembers:
-    """What predictions of K members need, made at the first of them: the shares (K, C) of the kernels `names` in their
-    averages, and the roots in float32 the other way around."""
+    """What predictions of K members from the rows of the kernels `names` need, made at the first of them: members that
+    refer to the same series, and the roots in float32 the other way around."""
 
     members: list[Member]
     names: list[str]
-    shares: Tensor
+    parts: list[_SameSeries]
     turned_roots: list[Tensor | None]
 
     @staticmethod
     def of(members: list[Member], names: list[str]) -> PreparedMembers:
-        weights = [dict(member.recipe.weights) for member in members]
-        shares = [[own.get(name, 0.0) / sum(own.values()) for name in names] for own in weights]
         roots = [member.regression.root for member in members]
         turned = [root.T.contiguous() if root.dtype == torch.float32 and root.is_cpu else None for root in roots]
-        return PreparedMembers(
-            members, names, torch.tensor(shares, dtype=torch.float64, device=roots[0].device), turned
-        )
+        parts = []
+        for count in dict.fromkeys(len(member.alpha) for member in members):
+            numbers = [k for k, member in enumerate(members) if len(member.alpha) == count]
+            weights = [dict(members[k].recipe.weights) for k in numbers]
+            used = [name for name in names if any(name in own for own in weights)]
+            shares = [[own.get(name, 0.0) / sum(own.values()) for name in used] for own in weights]
+            table = torch.tensor(shares, dtype=torch.float64, device=roots[0].device)
+            parts.append(_SameSeries(numbers, count, used, table))
+        return PreparedMembers(members, names, parts, turned)
 
     def latents(self, rows: Mapping[str, Rows]) -> tuple[Tensor, Tensor]:
         """Returns means (K, n, outputs) and variances (K, n) of the latents, from the rows of all kernels."""
-        grams, variances = zip(*(rows[name] for name in self.names), strict=True)
-        own = self.shares @ torch.stack(variances)
-        size = max(1, _TOGETHER // (len(grams) * grams[0].shape[1]))
-        parts = [
-            self._latents(torch.stack(some), variance)
-            for *some, variance in zip(*(gram.split(size) for gram in grams), own.split(size, 1), strict=True)
-        ]
-        means, variances = zip(*parts, strict=True)
-        return torch.cat(means, 1), torch.cat(variances, 1)
+        means, variances = zip(*(self._of_part(part, rows) for part in self.parts), strict=True)
+        order = torch.tensor([k for part in self.parts for k in part.numbers]).argsort()
+        return torch.cat(means)[order], torch.cat(variances)[order]
 
-    def _latents(self, grams: Tensor, variances: Tensor) -> tuple[Tensor, Tensor]:
-        plain = (self.shares @ grams.flatten(1)).view(len(self.members), *grams.shape[1:])
-        predictions = [
-            member.regression.predict(member.recipe.raised(Rows(gram, variance), member.norms), root)
-            for member, gram, variance, root in zip(self.members, plain, variances, self.turned_roots, strict=True)
-        ]
+    def _of_part(self, part: _SameSeries, rows: Mapping[str, Rows]) -> tuple[Tensor, Tensor]:
+        grams, variances = zip(*(rows[name] for name in part.names), strict=True)
+        own = part.shares @ torch.stack(variances)
+        size = max(1, _TOGETHER // (len(grams) * part.count))
+        chunks = zip(*(gram[:, : part.count].split(size) for gram in grams), own.split(size, 1), strict=True)
+        means, spreads = zip(*(self._chunk(part, torch.stack(some), one) for *some, one in chunks), strict=True)
+        return torch.cat(means, 1), torch.cat(spreads, 1)
+
+    def _chunk(self, part: _SameSeries, grams: Tensor, variances: Tensor) -> tuple[Tensor, Tensor]:
+        plain = (part.shares @ grams.flatten(1)).view(len(part.numbers), *grams.shape[1:])
+        predictions = []
+        for k, gram, variance in zip(part.numbers, plain, variances, strict=True):
+            mixed = self.members[k].recipe.raised(Rows(gram, variance), self.members[k].norms)
+            predictions.append(self.members[k].regression.predict(mixed, self.turned_roots[k]))
         means, explained = zip(*predictions, strict=True)
         return torch.stack(means), torch.stack(explained)
 

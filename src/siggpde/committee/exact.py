@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import Counter
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from siggpde.committee.large import parallel_map
-from siggpde.committee.recipes import CONSTANT, Recipe
+from siggpde.committee.recipes import CONSTANT, Recipe, kernels_of
 from siggpde.committee.regression import Groups, LeftOut, Normal, Regression, Targets, best_noise
 from siggpde.views.base import Block, FeatureBlock, Rows
 
@@ -81,7 +81,7 @@ class ExactFit:
     def fit(self, members: Sequence[tuple[Recipe, Regression]]) -> list[tuple[Regression, Tensor | None, LeftOut]]:
         """Returns for every member the regression whose mean all series decide, the norms (n,) of these if it is a
         power, and left-out predictions; the variance is that of the landmarks, in the amplitude of the new mean."""
-        plain = [(recipe, *self._plain(recipe)) for recipe, _ in members]
+        plain = self._grams([recipe for recipe, _ in members])
         solved = parallel_map(lambda one: self._solved(*one), plain, self.threads)
         out = []
         for (recipe, _, norms), (_, before), fitted in zip(plain, members, solved, strict=True):
@@ -90,36 +90,26 @@ class ExactFit:
             out.append((regression, None if recipe.power == 1 else norms, left_out))
         return out
 
-    def _plain(self, recipe: Recipe) -> tuple[Tensor, Tensor]:
-        """Returns the lower triangle of the Gram matrix (n, n) of the series before a power, in float32, and its
-        diagonal (n,) in float64."""
-        shares, total = dict(recipe.weights), sum(weight for _, weight in recipe.weights)
-        parts, means, diagonal, mean = [], 0.0, 0.0, 0.0
-        for block in self.blocks:
-            if not isinstance(block, FeatureBlock) or shares.keys().isdisjoint(block.centring):
-                continue
-            counts = Counter(part.name for part in block.landmarks)
-            used = {name: shares[name] / total * one.scale for name, one in block.centring.items() if name in shares}
-            for part in block.landmarks:
-                if part.name in used:
-                    parts.append((used[part.name] / counts[part.name], part.values.float()))
-                    squares = torch.cat([some.double().square().sum(1) for some in part.values.split(_ROWS)])
-                    diagonal = diagonal + parts[-1][0] * squares
-            for name, weight in used.items():
-                means, mean = means + weight * block.centring[name].columns, mean + weight * block.centring[name].mean
-        assert isinstance(means, Tensor) and isinstance(diagonal, Tensor)
-        gram = torch.empty(len(means), len(means), device=means.device)
+    def _grams(self, recipes: Sequence[Recipe]) -> list[tuple[Recipe, Tensor, Tensor]]:
+        """Returns the kernels of members before a power, of all n series: (n, n) in float32, and k(X, X) (n,)."""
+        names, n = kernels_of(recipes), len(self.targets)
+        blocks = [block for block in self.blocks if isinstance(block, FeatureBlock) and names & block.centring.keys()]
+        device = self.targets.y.device
+        out = [
+            (recipe, torch.empty(n, n, device=device), torch.empty(n, dtype=torch.float64, device=device))
+            for recipe in recipes
+        ]
 
         def fill(start: int) -> None:
-            stop = min(start + _ROWS, len(gram))
-            out = gram[start:stop, :stop].zero_()
-            for weight, values in parts:
-                out.addmm_(values[start:stop], values[:stop].T, alpha=weight)
-            out += (mean - means[start:stop, None]).float() - means[:stop].float()
+            some, rows = slice(start, start + _ROWS), {}
+            for block in blocks:
+                for name, raw in block.raw_of_parts(part.rows(some) for part in block.landmarks).items():
+                    rows[name] = block.centring[name](raw)
+            for recipe, gram, norms in out:
+                gram[some], norms[some] = recipe.average(rows)
 
-        for _ in parallel_map(fill, range(0, len(gram), _ROWS), self.threads):
-            pass
-        return gram, diagonal - 2 * means + mean
+        deque(parallel_map(fill, range(0, n, _ROWS), self.threads), maxlen=0)
+        return out
 
     def _solved(self, recipe: Recipe, gram: Tensor, norms: Tensor) -> tuple[float, float, Tensor, LeftOut]:
         """Returns noise, amplitude, weights (n, outputs) and left-out predictions."""
