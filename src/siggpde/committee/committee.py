@@ -198,11 +198,11 @@ _TOGETHER = 2**22  # numbers of rows that are mixed at a time
 
 
 class _SameSeries(NamedTuple):
-    """The `numbers` (k,) of members that refer to the first `count` series, and the shares (k, C) of kernels `names`
-    in their averages."""
+    """The `numbers` (k,) of members that refer to so many `series`, and the shares (k, C) of kernels `names` in their
+    averages."""
 
     numbers: list[int]
-    count: int
+    series: int
     names: list[str]
     shares: Tensor
 
@@ -240,8 +240,8 @@ class PreparedMembers:
     def _of_part(self, part: _SameSeries, rows: Mapping[str, Rows]) -> tuple[Tensor, Tensor]:
         grams, variances = zip(*(rows[name] for name in part.names), strict=True)
         own = part.shares @ torch.stack(variances)
-        size = max(1, _TOGETHER // (len(grams) * part.count))
-        chunks = zip(*(gram[:, : part.count].split(size) for gram in grams), own.split(size, 1), strict=True)
+        size = max(1, _TOGETHER // (len(grams) * part.series))
+        chunks = zip(*(gram[:, : part.series].split(size) for gram in grams), own.split(size, 1), strict=True)
         means, spreads = zip(*(self._chunk(part, torch.stack(some), one) for *some, one in chunks), strict=True)
         return torch.cat(means, 1), torch.cat(spreads, 1)
 

@@ -104,9 +104,35 @@ class SeriesEstimator:
         related: str = "group",
         exact: int = 10_000,
     ) -> None:
-        settings = dict(locals())
-        del settings["self"], settings["__class__"]
-        vars(self).update(settings)
+        self.method = method
+        self.likelihood = likelihood
+        self.views = views
+        self.members = members
+        self.n_features = n_features
+        self.transforms = transforms
+        self.time_channel = time_channel
+        self.mask = mask
+        self.max_points = max_points
+        self.spectrogram = spectrogram
+        self.channel_names = channel_names
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.evaluate_every = evaluate_every
+        self.validation = validation
+        self.theta = theta
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.device = device
+        self.dtype = dtype
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.cache_dir = cache_dir
+        self.keep_series = keep_series
+        self.related = related
+        self.exact = exact
         super().__init__()
 
     def _known_targets(self, y: Any) -> Tensor:

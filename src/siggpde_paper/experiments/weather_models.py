@@ -226,10 +226,10 @@ def word_importance(classifier: SigGPClassifier, x: np.ndarray, wet: np.ndarray,
     ranked = [word for word in classifier.importance(x, len(vocabulary.names)) if word.name in words][:top]
     values: dict[int, np.ndarray] = {}
     wanted = {words[word.name] for word in ranked}
-    for places, (_, features) in zip(vocabulary.parts, terms.parts(terms.prepare(batch)), strict=True):
+    for places, part in zip(vocabulary.parts, terms.parts(terms.prepare(batch)), strict=True):
         for column, place in enumerate([] if places is None else places.tolist()):
             if place in wanted:
-                values.setdefault(place, features[:, column].numpy())
+                values.setdefault(place, part.values[:, column].numpy())
     return [
         {
             "name": word.name,
