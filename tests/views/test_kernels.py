@@ -94,6 +94,20 @@ def test_new_paths_that_are_long_are_solved_beside_short_ones(name: str):
     torch.testing.assert_close(actual[kept], precisely(block, new, landmarks).gram[kept], rtol=0, atol=3e-5)
 
 
+@pytest.mark.parametrize("name", ["linear", "lifted"])
+def test_rough_rows_are_those_of_float32_but_for_long_paths(name: str):
+    landmarks = standardised(SeriesBatch(random_walks(12, 20, 2)))
+    block, _ = VIEWS[name].fit(landmarks)
+    factors = torch.tensor([0.1, 10.0, 0.1, 8.0, 0.2, 0.1])[:, None, None].double()
+    new = SeriesBatch(random_walks(6, 20, 2, 1) * factors)
+    rough, exact = block.roughly().rows(new)["k"], block.rows(new)["k"]
+    torch.testing.assert_close(rough.gram, exact.gram, rtol=0, atol=1e-4)
+    assert not torch.equal(rough.gram, exact.gram) and not block.rough
+    long = lengths_of(block, block._paths(new)) > 30
+    assert bool(long.any()) == (name == "linear")
+    assert torch.equal(block.roughly().raw(new)["k"].gram[long], block.raw(new)["k"].gram[long])
+
+
 def test_lifts_that_can_be_out_of_range_are_solved_by_logarithms():
     """Of 11 series that hardly move, at different levels, and one that goes far: exp(800) is out of range."""
     values = 0.03 * random_walks(12, 30, 1) + torch.arange(12).double()[:, None, None]

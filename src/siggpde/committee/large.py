@@ -137,7 +137,7 @@ class LargeFit:
 
         def sums_of(chunk: tuple[slice, SeriesBatch]) -> list[tuple[Normal, Rows]]:
             rows, part = chunk
-            kernels = rows_of(self.blocks, self.standard(part))
+            kernels = rows_of([block.roughly() for block in self.blocks], self.standard(part))
             return [member.of_chunk(kernels, self.targets[rows], wanted[rows]) for member in members]
 
         started = logged = time.perf_counter()

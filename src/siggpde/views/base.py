@@ -146,6 +146,10 @@ class Block(ABC):
     def state(self) -> dict[str, Any]:
         """Returns everything that the landmarks do not tell, as plain values and tensors."""
 
+    def roughly(self) -> Block:
+        """Returns the block for sums over very many series, in which small errors of kernels average out."""
+        return self
+
     def keep(self, names: set[str]) -> Block | None:
         """Returns the block with those of its kernels that are among `names`; None where there is none of them."""
         return self if names & self.centring.keys() else None
