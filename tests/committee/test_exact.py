@@ -31,6 +31,7 @@ SETTINGS = ViewSettings(kinds=("linear", "path", "kernel", "windows"), words=40,
 @pytest.fixture(autouse=True)
 def always_worth_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(exact, "_WORTH", -torch.inf)
+    monkeypatch.setattr(exact, "_LITTLE", -torch.inf)
 
 
 def series(count: int, seed: int) -> SeriesBatch:
@@ -140,8 +141,10 @@ def test_fewer_series_than_allowed_none_that_gain_and_a_limit_of_time(monkeypatc
     targets = labels(batch)
     assert fit(batch, targets, replace(SETTINGS, exact=99)).others is None
     assert fit(batch, targets, replace(SETTINGS, keep_series=False, kinds=("linear", "windows"))).others is None
-    monkeypatch.setattr(exact, "_WORTH", torch.inf)
-    assert fit(batch, targets).others is None
+    for name in ("_WORTH", "_LITTLE"):
+        with monkeypatch.context() as changed:
+            changed.setattr(exact, name, torch.inf)
+            assert fit(batch, targets).others is None
     block, _ = PathView("L", degree=1, words=30).fit(batch[:30])
     assert exact_members([block], 10_000, None, 0.0) == (3, None)
     count, reason = exact_members([block], 10_000, 100.0, 99.0)

@@ -23,6 +23,7 @@ _MOST = 3
 _SUMS = 2  # of members without a power so many are looked at
 _SHARE = 5  # of so many landmarks one stands for the landmarks, when the gain is estimated
 _WORTH = 0.02  # nats a series
+_LITTLE = 0.05  # nats a series: classes of which left-out landmarks lose no more are as good as known
 _START, _LOWEST, _HIGHEST = -2, -8, 4  # of the noise, in half decades
 _SUBSET = 3  # of so many series one decides about the noise
 _ROWS = 512
@@ -60,7 +61,7 @@ def worth_it(
         normal.add(part, targets)
         gain = normal.solve(part, targets)[1].score - loss
         log.debug("member %s: %.4f nats with all landmarks, %.4f better than with a fifth", one.recipe.name, loss, gain)
-        if gain > _WORTH:
+        if gain > _WORTH and (targets.classes is None or loss > _LITTLE):
             numbers.append(one.number)
     return numbers
 
