@@ -32,12 +32,12 @@ _FEW_SERIES = 100
 
 @dataclass(frozen=True)
 class Member:
-    """A model that is averaged: its weight, short name, kernel in words, and loss of left-out series (nats)."""
+    """A model that is averaged: its weight, short name, kernel in words, and loss of left-out series in nats, if known."""
 
     weight: float
     name: str
     kernel: str
-    score: float
+    score: float | None
 
 
 @dataclass(frozen=True)
@@ -140,10 +140,9 @@ def model_facts(estimator: Any) -> ModelFacts:
     else:
         options, kinds = asdict(committee.transform.options), ["path"]
         described = [("model 1", f"{len(committee.model.features.words)} words of one path")]
-    members = [
-        Member(weight, *words, member.score + math.log(units))
-        for weight, words, member in zip(committee.weights.tolist(), described, committee.members, strict=True)
-    ]
+    scores = [None if one.score is None else one.score + math.log(units) for one in committee.members]
+    shares = committee.weights.tolist()
+    members = [Member(weight, *words, score) for weight, words, score in zip(shares, described, scores, strict=True)]
     return ModelFacts(
         estimator="SigGPClassifier" if classifies else "SigGPRegressor",
         committee=committee,
@@ -278,7 +277,7 @@ def _settings_rows(facts: ModelFacts) -> list[tuple[str, Any]]:
 
 
 def _score_rows(facts: ModelFacts) -> list[tuple[str, Any]]:
-    best = min(member.score for member in facts.members)
+    best = min((one.score for one in facts.members if one.score is not None), default=None)
     if facts.method == "paper":
         rows = [("NLPP on validation series (mean of -log p of the true answer; lower is better)", _plain(best))]
     else:
