@@ -32,7 +32,7 @@ _FEW_SERIES = 100
 
 @dataclass(frozen=True)
 class Member:
-    """A model that is averaged: its weight, short name, kernel in words, and loss of left-out series in nats, if known."""
+    """A model that is averaged: its weight, short name, kernel in words, and loss of left-out series (nats) or None."""
 
     weight: float
     name: str
