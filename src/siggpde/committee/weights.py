@@ -19,6 +19,7 @@ _DRAWS = 400
 _TEMPER = 4.0
 _MOST = 8
 _SMALLEST = 0.02  # members with less than this share of the largest weight are left out
+_EVIDENCE = 600  # series: more of them are no more evidence, as members differ in what they were learned from too
 _HEDGE, _HEDGE_SERIES = 0.3, 50
 
 
@@ -37,7 +38,7 @@ def bootstrap_weights(
     count = int(together.max()) + 1
     draws = torch.rand(_DRAWS, count, generator=random, dtype=torch.float64).clamp_min(1e-12).log().neg()[:, together]
     draws = (draws / draws.sum(1, keepdim=True)).to(log_densities.device)
-    scores = n * draws @ log_densities.double().T
+    scores = min(n, _EVIDENCE) * draws @ log_densities.double().T
     weights = torch.softmax(scores / _TEMPER, dim=1).mean(0)
     if families is not None:
         means, best = log_densities.double().mean(1), dict[Hashable, int]()
