@@ -19,7 +19,7 @@ _DRAWS = 400
 _TEMPER = 4.0
 _MOST = 8
 _SMALLEST = 0.02  # members with less than this share of the largest weight are left out
-_EVIDENCE = 600  # series: more of them are no more evidence, as members differ in what they were learned from too
+_EVIDENCE = 600  # series, as many as members are compared by
 _HEDGE, _HEDGE_SERIES = 0.3, 50
 
 
