@@ -97,11 +97,13 @@ def test_losses_of_numbers_are_in_their_units():
     small, large = (
         model_facts(SigGPRegressor(members=1, n_features=20).fit(X, factor * y)) for factor in (1.0, 1000.0)
     )
-    for loss, other in ((small.members[0].score, large.members[0].score), (small.tried[0][1], large.tried[0][1])):
+    score, larger = small.members[0].score, large.members[0].score
+    assert score is not None and larger is not None
+    for loss, other in ((score, larger), (small.tried[0][1], large.tried[0][1])):
         assert other - loss == pytest.approx(np.log(1000.0), abs=1e-6)
-    assert small.figures is not None and abs(small.members[0].score - small.figures["nlpd"]) < 0.3  # both of numbers
+    assert small.figures is not None and abs(score - small.figures["nlpd"]) < 0.3  # both of numbers
     (drawn,) = (text.get_text() for text in plots.plot_weights(large.committee, units=large.units).texts)
-    assert float(drawn.replace("−", "-")) == pytest.approx(large.members[0].score, rel=0.01)
+    assert float(drawn.replace("−", "-")) == pytest.approx(larger, rel=0.01)
 
 
 def test_a_card_of_the_papers_method():
