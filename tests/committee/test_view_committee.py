@@ -113,7 +113,7 @@ def slowly(committee: ViewCommittee, batch: SeriesBatch) -> tuple[Tensor, Tensor
         parts = block.parts(seen)
         if isinstance(block, WindowsBlock):
             windows = seen if block.view.bins is None else log_spectrum(seen, block.view.bins)
-            scaled, units = block.scaler(block.features.blocks(windows)), block.scaler.units()
+            scaled, units = block.scaler(block.features.blocks(windows)), block.units
             parts = (
                 Part(name, (values / unit).round() * unit)
                 for (name, _, values), unit in zip(scaled, units, strict=True)

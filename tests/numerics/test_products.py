@@ -29,36 +29,32 @@ def test_sums_of_whole_numbers_are_those_of_matrix_products(n: int, m: int, toge
     landmarks = [whole(m, width, number) for number, width in enumerate(WIDTHS)]
     x = whole(n, sum(WIDTHS), 99)
     products = FeatureProducts(landmarks, UNITS, KERNELS)
-    sums = products.sums(n)
-    own = [2 * unit for unit in UNITS]
+    sums, own = None, [2 * unit for unit in UNITS]
     parts = x.split(list(WIDTHS), 1)
     if together:
-        products.add(sums, 0, x, own)
+        sums = products.add(sums, 0, x, own)
     else:
         for number, part in enumerate(parts):
-            products.add(sums, number, part, own[number : number + 1])
+            sums = products.add(sums, number, part, own[number : number + 1])
     gram, norms = torch.zeros(3, n, m).double(), torch.zeros(3, n).double()
     for part, other, kernel, unit, mine in zip(parts, landmarks, KERNELS, UNITS, own, strict=True):
         gram[kernel] += mine * unit * (part.double() @ other.double().T)  # exact: sums stay below 2^53
         norms[kernel] += mine * mine * part.double().square().sum(1)
-    assert torch.equal(sums[0], gram) and torch.equal(sums[1], norms)
+    assert sums is not None and torch.equal(sums[0], gram) and torch.equal(sums[1], norms)
 
 
 def test_the_largest_numbers_stay_in_range():
     x = torch.full((3, 1000), int(LARGEST), dtype=torch.int16)
     products = FeatureProducts([-x], [1.0], [0])
-    gram, norms = products.sums(3)
-    products.add((gram, norms), 0, x, [1.0])
+    gram, norms = products.add(None, 0, x, [1.0])
     assert bool((gram == -1000 * LARGEST**2).all()) and bool((norms == 1000 * LARGEST**2).all())
 
 
 def test_features_in_floating_point_may_stand_beside_whole_numbers():
     floats = torch.randn(6, 20, generator=generator(1)).double()
     products = FeatureProducts([whole(6, 5, 2), floats], [0.5, 2.0], [0, 0])
-    sums = products.sums(4)
     x, y = whole(4, 5, 3), torch.randn(4, 20, generator=generator(4)).double()
-    products.add(sums, 0, x, [0.5])
-    products.add(sums, 1, y, [1.0])
+    sums = products.add(products.add(None, 0, x, [0.5]), 1, y, [1.0])
     expected = 0.25 * (x.double() @ whole(6, 5, 2).double().T) + 2 * y @ floats.T
     torch.testing.assert_close(sums[0][0], expected, rtol=1e-14, atol=1e-12)
 

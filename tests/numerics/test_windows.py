@@ -207,7 +207,7 @@ def test_features_of_several_views_are_those_of_each_and_of_a_series_alone(case,
     windows, series = ScaledWindows(tuple(views)), padded_with_nan(x, lengths)
     whole = windows(series, lengths, range(4), threads)
     assert torch.equal(whole, windows.pooled(series, lengths, range(4)))
-    widths = windows.widths()
+    widths = [len(of_view.kept) for given in views for of_view in (given.whole, given.thirds)]
     assert torch.equal(windows(series, lengths, range(1, 3)), whole[:, sum(widths[:2]) : sum(widths[:6])])
     for row in range(len(x)):
         alone = series[row : row + 1, : x.shape[1] if lengths is None else int(lengths[row])]

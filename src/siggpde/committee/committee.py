@@ -219,40 +219,36 @@ class PreparedMembers:
 
     @staticmethod
     def of(members: list[Member], names: list[str]) -> PreparedMembers:
-        roots = [member.regression.root for member in members]
-        turned = [root.T.contiguous() if root.dtype == torch.float32 and root.is_cpu else None for root in roots]
-        parts = []
-        for count in dict.fromkeys(len(member.alpha) for member in members):
-            numbers = [k for k, member in enumerate(members) if len(member.alpha) == count]
+        turned, parts, same = [], [], dict[int, list[int]]()
+        for number, member in enumerate(members):
+            root, alpha = member.regression.root, member.regression.alpha
+            turned.append(root.T.contiguous() if root.dtype == torch.float32 and root.is_cpu else None)
+            same.setdefault(len(alpha), []).append(number)
+        for count, numbers in same.items():
             weights = [dict(members[k].recipe.weights) for k in numbers]
-            used = [name for name in names if any(name in own for own in weights)]
-            shares = [[own.get(name, 0.0) / sum(own.values()) for name in used] for own in weights]
-            table = torch.tensor(shares, dtype=torch.float64, device=roots[0].device)
-            parts.append(_SameSeries(numbers, count, used, table))
+            used = list(filter(set().union(*weights).__contains__, names))
+            shares = [own.get(name, 0.0) / sum(own.values()) for own in weights for name in used]
+            table = torch.tensor(shares, dtype=torch.float64, device=members[0].regression.root.device)
+            parts.append(_SameSeries(numbers, count, used, table.view(len(weights), len(used))))
         return PreparedMembers(members, names, parts, turned)
 
     def latents(self, rows: Mapping[str, Rows]) -> tuple[Tensor, Tensor]:
         """Returns means (K, n, outputs) and variances (K, n) of the latents, from the rows of all kernels."""
-        means, variances = zip(*(self._of_part(part, rows) for part in self.parts), strict=True)
-        order = torch.tensor([k for part in self.parts for k in part.numbers]).argsort()
-        return torch.cat(means)[order], torch.cat(variances)[order]
-
-    def _of_part(self, part: _SameSeries, rows: Mapping[str, Rows]) -> tuple[Tensor, Tensor]:
-        grams, variances = zip(*(rows[name] for name in part.names), strict=True)
-        own = part.shares @ torch.stack(variances)
-        size = max(1, _TOGETHER // (len(grams) * part.series))
-        chunks = zip(*(gram[:, : part.series].split(size) for gram in grams), own.split(size, 1), strict=True)
-        means, spreads = zip(*(self._chunk(part, torch.stack(some), one) for *some, one in chunks), strict=True)
-        return torch.cat(means, 1), torch.cat(spreads, 1)
-
-    def _chunk(self, part: _SameSeries, grams: Tensor, variances: Tensor) -> tuple[Tensor, Tensor]:
-        plain = (part.shares @ grams.flatten(1)).view(len(part.numbers), *grams.shape[1:])
-        predictions = []
-        for k, gram, variance in zip(part.numbers, plain, variances, strict=True):
-            mixed = self.members[k].recipe.raised(Rows(gram, variance), self.members[k].norms)
-            predictions.append(self.members[k].regression.predict(mixed, self.turned_roots[k]))
-        means, explained = zip(*predictions, strict=True)
-        return torch.stack(means), torch.stack(explained)
+        n, alpha = len(rows[self.names[0]].variance), self.members[0].regression.alpha
+        variances = alpha.new_empty(len(self.members), n)
+        means = alpha.new_empty(*variances.shape, alpha.shape[1])
+        for numbers, series, names, shares in self.parts:
+            grams, own = zip(*map(rows.__getitem__, names), strict=True)
+            own, size = shares @ torch.stack(own), max(1, _TOGETHER // (len(names) * series))
+            for start in range(0, n, size):
+                some = slice(start, start + size)
+                stacked = torch.stack([gram[some, :series] for gram in grams])
+                plain = (shares @ stacked.flatten(1)).view(len(numbers), *stacked.shape[1:])
+                for k, gram, variance in zip(numbers, plain, own[:, some], strict=True):
+                    mixed = self.members[k].recipe.raised(Rows(gram, variance), self.members[k].norms)
+                    predicted = self.members[k].regression.predict(mixed, self.turned_roots[k])
+                    means[k, some], variances[k, some] = predicted
+        return means, variances
 
 
 @dataclass(frozen=True)

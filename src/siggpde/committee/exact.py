@@ -104,7 +104,7 @@ class ExactFit:
         def fill(start: int) -> None:
             some, rows = slice(start, start + _ROWS), {}
             for block in blocks:
-                for name, raw in block.raw_of_parts(part.rows(some) for part in block.landmarks).items():
+                for name, raw in block.raw(part.rows(some) for part in block.landmarks).items():
                     rows[name] = block.centring[name](raw)
             for recipe, gram, norms in out:
                 gram[some], norms[some] = recipe.average(rows)

@@ -125,7 +125,9 @@ class _Fit:
         """Chooses the members and makes the committee."""
         self.compare_members(bar)
         self.weigh_members()
-        self.choose_exact()
+        self.exact: list[int] = []
+        if not self.complete and self.settings.keep_series and self.shard.total <= self.settings.exact:
+            self.choose_exact()
         self.refit_on_all_series(bar)
         if self.exact:
             self.refit_exactly(bar)
@@ -214,17 +216,13 @@ class _Fit:
 
     def choose_exact(self) -> None:
         """Chooses the members for which all series are to count, where that makes them better and can be paid for."""
-        self.exact: list[int] = []
-        settings, total = self.settings, self.shard.total
-        if self.complete or not settings.keep_series or total > settings.exact:
-            return
-        features = finite(self.blocks)
+        total, features = self.shard.total, finite(self.blocks)
         able = [
             Candidate(number, recipe, left_out.score)
             for number, (recipe, (_, left_out)) in enumerate(zip(self.candidates, self.results, strict=True))
             if features.issuperset(kernels_of([recipe]))
         ]
-        most, reason = exact_members(self.blocks, total, settings.time_limit, time.perf_counter() - self.started)
+        most, reason = exact_members(self.blocks, total, self.settings.time_limit, time.perf_counter() - self.started)
         if most:
             self.exact = worth_it(able, self.compared, total, self.rows, self.landmark_targets)[:most]
         if reason:

@@ -396,7 +396,7 @@ class LandmarkTerms(Terms):
                 raw = self._raw_of_groups(groups[index], first, watch)
             else:
                 features = (Features(number, part) for number, part in enumerate(block.parts(seen)))
-                raw = block.raw_of_parts(self._watched(features, first, watch))
+                raw = block.raw(self._watched(features, first, watch))
             rows |= {name: block.centring[name](of_kernel) for name, of_kernel in raw.items()}
             first += len(block.landmarks)
         grams = [member.mixed(rows).gram for member in self.members]
@@ -415,7 +415,7 @@ class LandmarkTerms(Terms):
         total: dict[str, Rows] = {}
         for block, features, state in groups:
             counts = Counter(part.name for part in block.landmarks)
-            for name, rows in block.raw_of_parts(self._watched(features, first, watch)).items():
+            for name, rows in block.raw(self._watched(features, first, watch)).items():
                 share = counts[name] / self.counts[name]  # rows are means over parts
                 more = Rows(share * rows.gram[state], share * rows.variance[state])
                 known = total.get(name)

@@ -146,12 +146,8 @@ def product(x: Tensor, y: Tensor) -> Tensor:
     return out
 
 
-def signature(x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int) -> Tensor:
-    return _signature(x, None, lengths, word_tree(x.shape[2], words), threads)
-
-
 def extend(start: Tensor, increments: Tensor, words: RequestedWords, threads: int) -> Tensor:
-    return _signature(increments, start.contiguous(), None, word_tree(increments.shape[2], words), threads)
+    return signature(increments, None, words, threads, start.contiguous())
 
 
 @checked_once
@@ -168,9 +164,12 @@ def word_tree(channels: int, words: RequestedWords) -> Any:
     return core.SignatureTree(channels, parents(closure).tolist(), letters, columns)
 
 
-def _signature(x: Tensor, start: Tensor | None, lengths: Tensor | None, tree: Any, threads: int) -> Tensor:
-    n, length, _ = x.shape
-    extends, double = start is not None, x.dtype == torch.float64
+def signature(
+    x: Tensor, lengths: Tensor | None, words: RequestedWords, threads: int, start: Tensor | None = None
+) -> Tensor:
+    """The signatures of paths x, or with `start` these signatures extended by increments x."""
+    n, length, channels = x.shape
+    tree, extends, double = word_tree(channels, words), start is not None, x.dtype == torch.float64
 
     def values(x: Tensor, start: Tensor | None, lengths: Tensor | None) -> Tensor:
         out = x.new_empty((n, tree.columns))

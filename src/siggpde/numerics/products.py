@@ -10,6 +10,8 @@ from torch import Tensor
 from siggpde.numerics import native
 from siggpde.numerics.backend import backend_for
 
+Sums = tuple[Tensor, Tensor]
+
 
 @dataclass(frozen=True, eq=False)
 class FeatureProducts:
@@ -21,9 +23,7 @@ class FeatureProducts:
     Examples
     --------
     >>> products = FeatureProducts([torch.tensor([[3, 4], [5, 6]], dtype=torch.int16)], [0.5], [0])
-    >>> sums = products.sums(1)
-    >>> products.add(sums, 0, torch.tensor([[1, 2]], dtype=torch.int16), [2.0])
-    >>> sums
+    >>> products.add(None, 0, torch.tensor([[1, 2]], dtype=torch.int16), [2.0])
     (tensor([[[11., 17.]]], dtype=torch.float64), tensor([[20.]], dtype=torch.float64))
     """
 
@@ -31,26 +31,28 @@ class FeatureProducts:
     units: list[float]
     kernels: Sequence[int]
 
-    def sums(self, n: int) -> tuple[Tensor, Tensor]:
-        """Returns sums of products with landmarks (kernels, n, m) and of squares (kernels, n), all 0."""
-        count, some = max(self.kernels) + 1, self.landmarks[0]
-        gram = torch.zeros(count, n, len(some), dtype=torch.float64, device=some.device)
-        return gram, torch.zeros(count, n, dtype=torch.float64, device=some.device)
-
-    def add(self, sums: tuple[Tensor, Tensor], first: int, x: Tensor, units: list[float]) -> None:
-        """Adds features x (n, p), side by side, of the parts from the number `first` on, each in one of the units."""
+    def add(self, sums: Sums | None, first: int, x: Tensor, units: list[float]) -> Sums:
+        """Adds features x (n, p), side by side, of the parts from the number `first` on, each in one of the units, to
+        sums of products with landmarks (kernels, n, m) and of squares (kernels, n), by default 0; returns these."""
+        if sums is None:
+            shape = max(self.kernels) + 1, len(x), len(self.landmarks[0])
+            gram = torch.zeros(shape, dtype=torch.float64, device=x.device)
+            sums = gram, gram.new_zeros(shape[:2])
         gram, norms = sums
         if x.dtype == torch.int16 and backend_for(gram) is native:
             if self not in _tables:
                 _tables[self] = native.feature_table(self.landmarks, self.kernels)
             others = self.units[first : first + len(units)]
             native.add_features(_tables[self], first, x, (units, others), gram, norms)
-            return
-        widths = [self.landmarks[first + k].shape[1] for k in range(len(units))]
-        for number, (part, unit) in enumerate(zip(x.split(widths, 1), units, strict=True), first):
-            values, scale = part.double(), unit * self.units[number]
-            gram[self.kernels[number]] += scale * (values @ self.landmarks[number].double().T)
-            norms[self.kernels[number]] += unit * unit * values.square().sum(1)
+            return sums
+        start = 0
+        for number, unit in enumerate(units, first):
+            landmarks, kernel = self.landmarks[number].double(), self.kernels[number]
+            values = x[:, start : start + landmarks.shape[1]].double()
+            gram[kernel] += unit * self.units[number] * (values @ landmarks.T)
+            norms[kernel] += unit * unit * values.square().sum(1)
+            start += landmarks.shape[1]
+        return sums
 
 
 _tables: WeakKeyDictionary[FeatureProducts, Tensor] = WeakKeyDictionary()  # of addresses, which no copy may have

@@ -164,7 +164,8 @@ def pool_windows(
     return result
 
 
-class FeatureScale(NamedTuple):
+@dataclass(frozen=True)
+class FeatureScale:
     """Of the statistics of a view those `kept` (p,) as features, and their means and spreads (p,)."""
 
     kept: Tensor
@@ -193,10 +194,6 @@ class ScaledWindows:
     """The standardised statistics of several views, in whole numbers of 1 / `STEPS`, cut off at `LARGEST` of them."""
 
     views: tuple[ScaledView, ...]
-
-    def widths(self) -> list[int]:
-        """Returns the number of features of every view, over the whole series and over thirds: two for each."""
-        return [len(scale.kept) for view in self.views for scale in (view.whole, view.thirds)]
 
     def __call__(self, x: Tensor, lengths: Tensor | None, part: range, n_jobs: int | None = None) -> Tensor:
         """Returns the features (n, p), int16, of some of the views, side by side, of series x (n, length, channels) in
@@ -309,7 +306,8 @@ def _chosen(series: Tensor, windows: Tensor, given: ViewedSeries) -> Chosen:
             f"series and windows must have one shape (m,), got {tuple(series.shape)} and {tuple(windows.shape)}"
         )
     x = given.x
-    series, windows = (numbers.to(x.device, torch.int64).contiguous() for numbers in (series, windows))
+    series = series.to(x.device, torch.int64).contiguous()
+    windows = windows.to(x.device, torch.int64).contiguous()
     if len(series) and not 0 <= int(series.min()) <= int(series.max()) < len(x):
         raise ValueError(f"series must be from 0 to {len(x) - 1}, got {int(series.min())} to {int(series.max())}")
     counts = given.view.window_counts(inputs.counts_of(x, given.lengths))[series]

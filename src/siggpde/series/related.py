@@ -175,7 +175,7 @@ class _Runs:
             for order in (slice(None), slice(None, None, -1)):
                 index = np.unique(owner[order], return_index=True)[1]
                 which = np.full(len(index), order.step is not None)
-                ends.append(np.stack([*(part[order][index] for part in (owner, place, hashes)), which], axis=1))
+                ends.append(np.stack([owner[order][index], place[order][index], hashes[order][index], which], axis=1))
         keys = self._gathered(ends)
         keys = keys[alone.numpy()[keys[:, 0]]]
         keys = keys[keys[:, 2].argsort(kind="stable")]

@@ -121,6 +121,7 @@ class Block(ABC):
     kind: str
     rounding: ClassVar[float] = 1e-12  # of the kernels, relative
     centring: dict[str, Centring]
+    widths: Sequence[int] = ()  # features of every part, known without landmarks; none for kernels by the PDE
 
     def centre(self) -> dict[str, Rows]:
         """Learns the centring from the landmarks; returns their rows."""
@@ -165,11 +166,6 @@ class Block(ABC):
         """The numbers kept in memory for every landmark."""
         return 0
 
-    @property
-    def widths(self) -> list[int]:
-        """The number of features of every part, known without landmarks; none for kernels by the PDE."""
-        return []
-
 
 class Table(NamedTuple):
     """Features of several parts, from the number `first` on, side by side (n, p), and the unit of each part."""
@@ -179,16 +175,13 @@ class Table(NamedTuple):
     units: list[float]
 
 
-def _tables(parts: Iterable[Part]) -> Iterator[Table]:
-    for number, part in enumerate(parts):
-        yield Table(number, part.numbers, [part.unit])
-
-
 class FeatureBlock(Block):
     """A block of finite features: k(X, Y) is the mean over the parts of phi(X)^T phi(Y); the features of the
     `landmarks` are given part by part, or computed from the series. If `count` is a number, rows are against further
-    series too, whose features come after those of so many landmarks."""
+    series too, whose features come after those of so many landmarks. `kernels` has the name of the kernel of every
+    part, in their order; no landmark is needed for it."""
 
+    kernels: list[str]
     count: int | None = None
 
     def __init__(self, landmarks: list[Part] | SeriesBatch) -> None:
@@ -198,11 +191,6 @@ class FeatureBlock(Block):
     @abstractmethod
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
         """Yields the features of n series, part by part, always in the same order."""
-
-    @property
-    @abstractmethod
-    def kernels(self) -> list[str]:
-        """The name of the kernel of every part, in their order; no landmark is needed for it."""
 
     @abstractmethod
     def names(self, channels: Sequence[str]) -> list[list[str]]:
@@ -233,36 +221,25 @@ class FeatureBlock(Block):
         block._products = None
         return block
 
-    def raw(self, batch: SeriesBatch | None = None) -> dict[str, Rows]:
-        if batch is None:
-            return self.raw_of_parts(part.rows(slice(self.count)) for part in self.landmarks)
-        return self._raw(self.tables(batch))
-
-    def raw_of_parts(self, parts: Iterable[Part]) -> dict[str, Rows]:
-        """Returns the rows of n series, from their features."""
-        return self._raw(_tables(parts))
-
-    def tables(self, batch: SeriesBatch) -> Iterator[Table]:
-        """Yields the features of n series, of several parts at a time where these are computed together."""
-        return _tables(self.parts(batch))
-
-    def _raw(self, tables: Iterable[Table]) -> dict[str, Rows]:
-        counts = Counter(part.name for part in self.landmarks)
-        products, sums = self._with_landmarks(), None
-        for first, numbers, units in tables:
-            sums = products.sums(len(numbers)) if sums is None else sums
-            products.add(sums, first, numbers, units)
-        assert sums is not None
-        rows = zip(counts.items(), *sums, strict=True)
-        return {name: Rows(gram.div_(count), norms.div_(count)) for (name, count), gram, norms in rows}
-
-    def _with_landmarks(self) -> FeatureProducts:
+    def raw(self, batch: SeriesBatch | Iterable[Part] | None = None) -> dict[str, Rows]:
+        """Returns the rows by the name of the kernel, as they are; series may be given by their features too."""
+        names, values, all_units = zip(*self.landmarks, strict=True)
+        counts, rows, sums = Counter(names), dict[str, Rows](), None
         if self._products is None:
-            names = list(dict.fromkeys(part.name for part in self.landmarks))
-            kernels = [names.index(part.name) for part in self.landmarks]
-            numbers, units = zip(*((part.numbers, part.unit) for part in self.landmarks), strict=True)
-            self._products = FeatureProducts(numbers, list(units), kernels)
-        return self._products
+            self._products = FeatureProducts(values, list(all_units), list(map(list(counts).index, names)))
+        if batch is None:
+            batch = self.landmarks if self.count is None else [part.rows(slice(self.count)) for part in self.landmarks]
+        for number, some in enumerate(self.tables(batch) if isinstance(batch, SeriesBatch) else batch):
+            table = Table(number, some.numbers, [some.unit]) if isinstance(some, Part) else some
+            sums = self._products.add(sums, *table)
+        assert sums is not None
+        for (name, count), gram, norms in zip(counts.items(), *sums, strict=True):
+            rows[name] = Rows(gram.div_(count), norms.div_(count))
+        return rows
+
+    def tables(self, batch: SeriesBatch) -> Iterator[Part] | Iterator[Table]:
+        """Returns the features of n series, of several parts at a time where these are computed together."""
+        return self.parts(batch)
 
     @property
     def width(self) -> int:

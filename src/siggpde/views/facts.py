@@ -75,20 +75,13 @@ class FactsBlock(FeatureBlock):
         landmarks: list[Part] | SeriesBatch,
     ) -> None:
         self.facts, self.knots, self.scaler = tuple(facts), knots, scaler
+        self.kernels, self.widths = [KERNEL] * len(facts), [len(columns.kept) for columns in scaler.columns]
         super().__init__(landmarks)
 
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
         features = (_features(*one) for one in zip(self.facts, _columns(batch), self.knots, strict=True))
         for scaled in self.scaler(WindowBlock(KERNEL, 0, values) for values in features):
             yield Part(KERNEL, torch.nan_to_num(scaled.values))
-
-    @property
-    def widths(self) -> list[int]:
-        return [len(columns.kept) for columns in self.scaler.columns]
-
-    @property
-    def kernels(self) -> list[str]:
-        return [KERNEL] * len(self.facts)
 
     def names(self, channels: Sequence[str]) -> list[list[str]]:
         return [[BESIDE] * width for width in self.widths]  # in words one term; explanations cut facts out one by one

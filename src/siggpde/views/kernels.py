@@ -131,6 +131,8 @@ class KernelBlock(Block):
     ) -> None:
         self.view, self.transform, self.theta, self.scales = view, transform, theta, scales
         self.precise, self.kind = precise, view.kind
+        lift = {"static": "rbf", "bandwidth": scales[0], "amplitude": scales[1]}
+        self.lift: dict[str, Any] = {} if view.bandwidth is None else lift
         self._known: tuple[PreparedSeries, Tensor] | None = None
         self.landmarks = paths = self._paths(landmarks)
         if pivots is None and len(paths) > view.max_pivots:
@@ -177,8 +179,8 @@ class KernelBlock(Block):
 
     def _rough_gram(self, paths: SeriesBatch) -> Tensor:
         """Returns the kernel with the landmarks, of short paths to `_ROUGH` in float32, in a third of the time."""
-        settings, inside, known = self._settings(), self._fits_float32(paths), copy.copy(self)
-        settings["tol"], known.rough = _ROUGH, False
+        settings, inside, known = {"tol": _ROUGH, **self.lift}, self._fits_float32(paths), copy.copy(self)
+        known.rough = False
         gram = torch.empty(len(paths), len(self.landmarks), dtype=torch.float64, device=paths.values.device)
         if not bool(inside.all()):
             gram[~inside] = known._gram(paths[(~inside).nonzero()[:, 0]], self.landmarks)
@@ -195,7 +197,8 @@ class KernelBlock(Block):
         landmarks are in the lanes, however few the paths are."""
         if self.rough and others is self.landmarks:
             return self._rough_gram(paths)
-        x, lengths, settings = paths.values, paths.lengths, self._settings()
+        x, lengths = paths.values, paths.lengths
+        settings = {"tol": _PRECISE if self.precise else TOLERANCE, **self.lift}
         against: dict[str, Any] = {} if others is None else {"y": others.values, "y_lengths": others.lengths}
         if self.precise or self.scales[1] * 2**0.5 * (self.view.max_points + 1) > _LONG:
             return signature_kernel(x, lengths=lengths, normalize=True, **against, **settings)
@@ -209,14 +212,8 @@ class KernelBlock(Block):
         kernel, other_scale = self._known
         return kernel(x, lengths).T.contiguous() * scale[:, None] * other_scale
 
-    def _settings(self) -> dict[str, Any]:
-        settings: dict[str, Any] = {"tol": _PRECISE if self.precise else TOLERANCE}
-        if self.view.bandwidth is None:
-            return settings
-        return settings | {"static": "rbf", "bandwidth": self.scales[0], "amplitude": self.scales[1]}
-
     def _inverse_norms(self, paths: SeriesBatch) -> Tensor:
-        return signature_kernel_diag(paths.values, lengths=paths.lengths, **self._settings()).rsqrt()
+        return signature_kernel_diag(paths.values, lengths=paths.lengths, tol=TOLERANCE, **self.lift).rsqrt()
 
     def _gram_of(self, x: Tensor, y: Tensor | None = None, *, lengths: Any = None, y_lengths: Any = None) -> Tensor:
         return self._gram(SeriesBatch(x, lengths), None if y is None else SeriesBatch(y, y_lengths))

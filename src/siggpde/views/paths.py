@@ -88,7 +88,7 @@ class PathBlock(FeatureBlock):
         landmarks: list[Part] | SeriesBatch,
     ) -> None:
         self.view, self.transform, self.theta, self.words = view, transform, theta, words
-        self.kind = view.kind
+        self.kind, self.kernels, self.widths = view.kind, [view.name], [len(words)]
         super().__init__(landmarks)
 
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
@@ -109,14 +109,6 @@ class PathBlock(FeatureBlock):
         block = super().to(device)
         block.theta, block.transform = self.theta.to(device), copy.copy(self.transform).to(device)
         return block
-
-    @property
-    def widths(self) -> list[int]:
-        return [len(self.words)]
-
-    @property
-    def kernels(self) -> list[str]:
-        return [self.view.name]
 
     def names(self, channels: Sequence[str]) -> list[list[str]]:
         return [word_names(self.words, self.transform.names(channels))]

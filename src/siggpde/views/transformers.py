@@ -90,20 +90,13 @@ class TransformerBlock(FeatureBlock):
         self, name: str, transformer: Any, scaler: WindowScaler, example: Example, landmarks: list[Part] | SeriesBatch
     ) -> None:
         self.name, self.transformer, self.scaler, self.example = name, transformer, scaler, example
+        self.kernels, self.widths = [name], [len(columns.kept) for columns in scaler.columns]
         super().__init__(landmarks)
 
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
         values = _features(self.transformer, batch, self.name, len(self.example.features))
         (scaled,) = self.scaler([WindowBlock(self.name, 0, values)])
         yield Part(self.name, scaled.values)
-
-    @property
-    def widths(self) -> list[int]:
-        return [len(columns.kept) for columns in self.scaler.columns]
-
-    @property
-    def kernels(self) -> list[str]:
-        return [self.name]
 
     def names(self, channels: Sequence[str]) -> list[list[str]]:
         kept = self.scaler.columns[0].kept.tolist()

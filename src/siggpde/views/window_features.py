@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +14,6 @@ from torch import Tensor
 from siggpde.numerics import inputs
 from siggpde.numerics.windows import (
     LIFTS,
-    STEPS,
     FeatureScale,
     Lift,
     ScaledView,
@@ -187,15 +186,14 @@ class WindowFeatures:
         """Learns from training series without gaps."""
         settings = WindowSettings() if settings is None else settings
         mean, spread = mean_and_spread(partial(batch.split, len(batch)))
-        x, lengths = _standardised(batch, mean, spread), batch.counts()
-        scales: dict[str, Tensor] = {}
-        fitted = []
+        features = WindowFeatures(settings, mean.cpu(), spread.cpu(), {}, ())
+        x, lengths, scales, fitted = features.standardised(batch), batch.counts(), features.lift_scales, []
         for view in settings.views(batch.channels, lengths.cpu()):
             if view.lift not in scales:
                 scales[view.lift] = lift_scale(x, lengths, view.lift)
             scale = scales[view.lift]
             fitted.append(fit_view(x, batch.lengths, view, scale, settings.path_length, settings.thresholds))
-        return WindowFeatures(settings, mean.cpu(), spread.cpu(), scales, tuple(fitted))
+        return replace(features, views=tuple(fitted))
 
     def blocks(self, batch: SeriesBatch, dtype: torch.dtype = torch.float32) -> Iterator[WindowBlock]:
         """Yields the blocks of all views, two a view, with features of `dtype`; memory is that of one view."""
@@ -214,10 +212,11 @@ class WindowFeatures:
 
     def scaled(self, scaler: WindowScaler) -> ScaledWindows:
         """Returns all views, with the scales of the statistics of each."""
-        scales = [columns.scale for columns in scaler.columns]
-        numbers = ((v.view, v.path_scales, v.thresholds, self.lift_scales[v.view.lift]) for v in self.views)
-        both = zip(scales[::2], scales[1::2], strict=True)
-        return ScaledWindows(tuple(ScaledView(*of_view, *two) for of_view, two in zip(numbers, both, strict=True)))
+        views = []
+        for fitted, *scales in zip(self.views, scaler.columns[::2], scaler.columns[1::2], strict=True):
+            lift_scale = self.lift_scales[fitted.view.lift]
+            views.append(ScaledView(fitted.view, fitted.path_scales, fitted.thresholds, lift_scale, *scales))
+        return ScaledWindows(tuple(views))
 
     def widths(self) -> list[int]:
         """Returns the number of features of each block, in the order of `blocks`."""
@@ -234,7 +233,10 @@ class WindowFeatures:
 
     def standardised(self, batch: SeriesBatch) -> Tensor:
         """Returns (n, length, channels), float64, at mean 0 and spread 1; padding holds the last point."""
-        return _standardised(batch, self.mean, self.spread)
+        if batch.channels != len(self.mean):
+            raise ValueError(f"the series have {batch.channels} channels, but those of fit had {len(self.mean)}")
+        values = batch.hold_last().values.double()
+        return ((values - self.mean.to(values.device)) / self.spread.to(values.device)).contiguous()
 
     def state(self) -> dict[str, Any]:
         """Returns everything learned as plain values and tensors."""
@@ -260,14 +262,6 @@ class WindowFeatures:
         )
         settings = WindowSettings(**{**state["settings"], "lifts": tuple(state["settings"]["lifts"])})
         return WindowFeatures(settings, state["mean"], state["spread"], dict(state["lift_scales"]), views)
-
-
-def _standardised(batch: SeriesBatch, mean: Tensor, spread: Tensor) -> Tensor:
-    """Returns (n, length, channels), float64, at mean 0 and spread 1; padding holds the last point."""
-    if batch.channels != len(mean):
-        raise ValueError(f"the series have {batch.channels} channels, but those of fit had {len(mean)}")
-    values = batch.hold_last().values.double()
-    return ((values - mean.to(values.device)) / spread.to(values.device)).contiguous()
 
 
 # Windows looked at: these many to twice as many, evenly spread over all windows of all training series.
@@ -346,30 +340,8 @@ def spread_windows(counts: Tensor, most: int) -> tuple[Tensor, Tensor]:
 _CUT_OFF = 8.0
 
 
-@dataclass(frozen=True)
-class _Columns(Learned):
+class _Columns(Learned, FeatureScale):
     """Of the features of a block: those that vary, (p,), and their mean and spread (p,)."""
-
-    kept: Tensor
-    mean: Tensor
-    spread: Tensor
-
-    @staticmethod
-    def of(values: Tensor) -> _Columns:
-        mean = values.mean(0)
-        spread = values.std(0) if len(values) > 1 else torch.zeros_like(mean)
-        varies = (spread > 1e-5 * values.abs().mean(0)) & (spread > 1e-7)  # more than rounding
-        kept = varies.nonzero()[:, 0]
-        return _Columns(kept, mean[kept], spread[kept])
-
-    @property
-    def scale(self) -> FeatureScale:
-        return FeatureScale(self.kept, self.mean, self.spread)
-
-    @property
-    def root(self) -> float:
-        """The root of the number of features, by which they are divided."""
-        return max(1, len(self.kept)) ** 0.5
 
 
 @dataclass(frozen=True)
@@ -396,16 +368,14 @@ class WindowScaler:
         """Learns from the blocks of the training series, which are standardised on the way, or to `whole` numbers."""
         columns, out = [], []
         for block in blocks:
-            columns.append(_Columns.of(block.values))
-            if whole:
-                out.append(block._replace(values=whole_numbers(block.values, columns[-1].scale)))
-                continue
-            out.append(_scaled(block, columns[-1]))
+            values, mean = block.values, block.values.mean(0)
+            spread = values.std(0) if len(values) > 1 else torch.zeros_like(mean)
+            varies = (spread > 1e-5 * values.abs().mean(0)) & (spread > 1e-7)  # more than rounding
+            kept = varies.nonzero()[:, 0]
+            scale = _Columns(kept, mean[kept], spread[kept])
+            columns.append(scale)
+            out.append(block._replace(values=whole_numbers(values, scale)) if whole else _scaled(block, scale))
         return WindowScaler(tuple(columns)), out
-
-    def units(self) -> list[float]:
-        """Returns phi for the whole number 1 in every block."""
-        return [1 / (STEPS * columns.root) for columns in self.columns]
 
     def __call__(self, blocks: Iterable[WindowBlock]) -> Iterator[WindowBlock]:
         """Yields the features phi (n, p) of all blocks of `WindowFeatures.blocks`, in the same order."""
@@ -428,7 +398,7 @@ class WindowScaler:
 def _scaled(block: WindowBlock, columns: _Columns) -> WindowBlock:
     mean, spread = columns.mean.to(block.values), columns.spread.to(block.values)
     z = block.values[:, columns.kept].sub_(mean).div_(spread).clamp_(-_CUT_OFF, _CUT_OFF)
-    return block._replace(values=z.div_(columns.root))
+    return block._replace(values=z.div_(max(1, len(columns.kept)) ** 0.5))
 
 
 _THIRDS = ("first third", "middle third", "last third")

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import torch
 
+from siggpde.numerics.windows import STEPS
 from siggpde.series import SeriesBatch
 from siggpde.views.base import FeatureBlock, Part, Rows, Table, View
 from siggpde.views.window_features import WindowFeatures, WindowScaler, WindowSettings, feature_names
@@ -45,16 +46,10 @@ class WindowsView(View):
         seen = landmarks if self.bins is None else log_spectrum(landmarks, self.bins)
         features = WindowFeatures.fit(seen, self.settings)
         scaler, blocks = WindowScaler.fit_transform(features.blocks(seen), whole=True)
-        parts = [
-            Part(self.kernel(block.name), block.values, unit)
-            for block, unit in zip(blocks, scaler.units(), strict=True)
-        ]
-        block = WindowsBlock(self, features, scaler, parts)
+        block = WindowsBlock(self, features, scaler, [])
+        for name, (_, _, values), unit in zip(block.kernels, blocks, block.units, strict=True):
+            block.landmarks.append(Part(name, values, unit))
         return block, block.centre()
-
-    def kernel(self, name: str) -> str:
-        """Returns the kernel to which features of this name belong."""
-        return name if self.bins is None else f"spectrum{name[-1]}"
 
 
 _TOGETHER = 2**22  # features computed at a time
@@ -68,7 +63,10 @@ class WindowsBlock(FeatureBlock):
     ) -> None:
         self.view, self.features, self.scaler = view, features, scaler
         self.kind, self.windows = view.kind, features.scaled(scaler)
-        self.units, self._widths = scaler.units(), self.windows.widths()
+        self.widths = [len(columns.kept) for columns in scaler.columns]
+        self.units = [1 / (STEPS * max(1, width) ** 0.5) for width in self.widths]  # phi for the whole number 1
+        lifts = [fitted.view.lift if view.bins is None else "spectrum" for fitted in features.views]
+        self.kernels = [f"{lift}{end}" for lift in lifts for end in "13"]
         super().__init__(landmarks)
 
     def tables(self, batch: SeriesBatch) -> Iterator[Table]:
@@ -84,19 +82,9 @@ class WindowsBlock(FeatureBlock):
             start = stop
 
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
-        kernels, widths = self.kernels, self.widths
         for first, numbers, units in self.tables(batch):
-            for number, values in enumerate(numbers.split(widths[first : first + len(units)], 1), first):
-                yield Part(kernels[number], values, self.units[number])
-
-    @property
-    def widths(self) -> list[int]:
-        return self._widths
-
-    @property
-    def kernels(self) -> list[str]:
-        lifts = [fitted.view.lift for fitted in self.features.views]
-        return [self.view.kernel(f"{lift}{end}") for lift in lifts for end in "13"]
+            for number, values in enumerate(numbers.split(self.widths[first : first + len(units)], 1), first):
+                yield Part(self.kernels[number], values, self.units[number])
 
     def names(self, channels: Sequence[str]) -> list[list[str]]:
         flat, out, start = feature_names(self.features, channels, self._clock), [], 0
