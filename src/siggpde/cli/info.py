@@ -101,7 +101,7 @@ def _members(facts: ModelFacts) -> list[dict[str, Any]]:
                 "paths": _options_in_words(member.transform.options),
                 "words": len(member.model.features.words),
                 "directions": member.model.features.size,
-                "nlpp": member.score + math.log(facts.units),
+                "nlpp": None if member.score is None else member.score + math.log(facts.units),
                 "accuracy": next(scored, None),
             }
         )

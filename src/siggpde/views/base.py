@@ -122,6 +122,10 @@ class Block(ABC):
     rounding: ClassVar[float] = 1e-12  # of the kernels, relative
     centring: dict[str, Centring]
     widths: Sequence[int] = ()  # features of every part, known without landmarks; none for kernels by the PDE
+    prepared: Any = None  # of the landmarks, made at the first prediction; no part of the state, and of no copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "prepared"}
 
     def centre(self) -> dict[str, Rows]:
         """Learns the centring from the landmarks; returns their rows."""
@@ -186,7 +190,6 @@ class FeatureBlock(Block):
 
     def __init__(self, landmarks: list[Part] | SeriesBatch) -> None:
         self.landmarks = landmarks if isinstance(landmarks, list) else list(self.parts(landmarks))
-        self._products: FeatureProducts | None = None  # of the landmarks, once wanted
 
     @abstractmethod
     def parts(self, batch: SeriesBatch) -> Iterator[Part]:
@@ -203,7 +206,7 @@ class FeatureBlock(Block):
     def extended(self, series: SeriesBatch) -> Self:
         """Returns the block with rows against further series, after the landmarks; kernels stay as they are."""
         block, columns, counts = copy.copy(self), dict[str, Tensor](), Counter(part.name for part in self.landmarks)
-        block.count, block.landmarks, block._products = len(self.landmarks[0].numbers), [], None
+        block.count, block.landmarks = len(self.landmarks[0].numbers), []
         for part, more in zip(self.landmarks, self.parts(series), strict=True):
             assert more.unit == part.unit
             block.landmarks.append(part._replace(numbers=torch.cat([part.numbers, more.numbers])))
@@ -218,20 +221,19 @@ class FeatureBlock(Block):
     def to(self, device: torch.device | str) -> Self:
         block = super().to(device)
         block.landmarks = [part._replace(numbers=part.numbers.to(device)) for part in self.landmarks]
-        block._products = None
         return block
 
     def raw(self, batch: SeriesBatch | Iterable[Part] | None = None) -> dict[str, Rows]:
         """Returns the rows by the name of the kernel, as they are; series may be given by their features too."""
         names, values, all_units = zip(*self.landmarks, strict=True)
         counts, rows, sums = Counter(names), dict[str, Rows](), None
-        if self._products is None:
-            self._products = FeatureProducts(values, list(all_units), list(map(list(counts).index, names)))
+        if self.prepared is None:
+            self.prepared = FeatureProducts(values, list(all_units), list(map(list(counts).index, names)))
         if batch is None:
             batch = self.landmarks if self.count is None else [part.rows(slice(self.count)) for part in self.landmarks]
         for number, some in enumerate(self.tables(batch) if isinstance(batch, SeriesBatch) else batch):
             table = Table(number, some.numbers, [some.unit]) if isinstance(some, Part) else some
-            sums = self._products.add(sums, *table)
+            sums = self.prepared.add(sums, *table)
         assert sums is not None
         for (name, count), gram, norms in zip(counts.items(), *sums, strict=True):
             rows[name] = Rows(gram.div_(count), norms.div_(count))

@@ -133,7 +133,6 @@ class KernelBlock(Block):
         self.precise, self.kind = precise, view.kind
         lift = {"static": "rbf", "bandwidth": scales[0], "amplitude": scales[1]}
         self.lift: dict[str, Any] = {} if view.bandwidth is None else lift
-        self._known: tuple[PreparedSeries, Tensor] | None = None
         self.landmarks = paths = self._paths(landmarks)
         if pivots is None and len(paths) > view.max_pivots:
             # As tol too: tails that are as far below zero as errors of the kernel take them are no defect.
@@ -206,10 +205,10 @@ class KernelBlock(Block):
         if others is None or others is not self.landmarks:
             gram = signature_kernel(x, lengths=lengths, **against, **settings)
             return gram * scale[:, None] * (scale if others is None else self._inverse_norms(others))
-        if self._known is None:
-            prepared = PreparedSeries(others.values, lengths=others.lengths, **settings)
-            self._known = prepared, self._inverse_norms(others)
-        kernel, other_scale = self._known
+        if self.prepared is None:
+            series = PreparedSeries(others.values, lengths=others.lengths, **settings)
+            self.prepared = series, self._inverse_norms(others)
+        kernel, other_scale = self.prepared
         return kernel(x, lengths).T.contiguous() * scale[:, None] * other_scale
 
     def _inverse_norms(self, paths: SeriesBatch) -> Tensor:
@@ -229,7 +228,7 @@ class KernelBlock(Block):
     def to(self, device: torch.device | str) -> Self:
         block = super().to(device)
         block.theta, block.transform = self.theta.to(device), copy.copy(self.transform).to(device)
-        block.landmarks, block._known = self.landmarks.to(torch.device(device)), None
+        block.landmarks = self.landmarks.to(torch.device(device))
         block.pivots, block.factor, block.features = (
             None if part is None else part.to(device) for part in (self.pivots, self.factor, self.features)
         )
