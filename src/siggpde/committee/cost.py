@@ -108,7 +108,7 @@ def exact_members(
     width = sum(block.width for block in blocks if isinstance(block, FeatureBlock))
     seconds = total**2 * width / _SINGLE + (1 + 1 / 9) * total**3 / _CHOLESKY
     free = 0.8 * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else math.inf
-    bytes_of = 8 * total * width + 28 * total**2
+    bytes_of = 4 * total * width + 28 * total**2
     if bytes_of > free:
         return 0, f"all series would need {bytes_of / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
     if limit is None:

@@ -250,51 +250,41 @@ class _Fit:
 
     def refit_exactly(self, bar: Progress) -> None:
         """Lets all series count for some members, and weighs all of them again by the series that decide the noise."""
-        total, landmarks, recipes = self.shard.total, self.choice.landmarks, [self.candidates[i] for i in self.exact]
         bar.start("exact members", len(self.exact))
-        rest = torch.ones(total, dtype=torch.bool)
+        numbers, landmarks = [self.chosen.index(i) for i in self.exact], self.choice.landmarks
+        members = [(self.members[k].recipe, self.members[k].regression) for k in numbers]
+        rest = torch.ones(self.shard.total, dtype=torch.bool)
         rest[landmarks] = False
         order = torch.cat([landmarks, rest.nonzero()[:, 0]])
         self.others = self.standard(all_gather_series(self.shard, order[len(landmarks) :], self.batch))
-        wanted = kernels_of(recipes)
-        self.blocks = [
-            block.extended(self.others)
-            if isinstance(block, FeatureBlock) and not wanted.isdisjoint(block.centring)
-            else block
-            for block in self.blocks
-        ]
-        places = torch.empty_like(order)
-        places[order] = torch.arange(total)
-        rows = places[self.left_out_rows]
-        numbers = [self.chosen.index(i) for i in self.exact]
-        fits = ExactFit(self.blocks, self.targets[order]).fit(
-            [(self.members[k].recipe, self.members[k].regression) for k in numbers]
-        )
+        wanted = kernels_of(recipe for recipe, _ in members)
+        for number, block in enumerate(self.blocks):
+            if isinstance(block, FeatureBlock) and not wanted.isdisjoint(block.centring):
+                self.blocks[number] = block.extended(self.others)
+        rows = order.argsort()[self.left_out_rows]
+        fits = ExactFit(self.blocks, self.targets[order]).fit(members)
         for k, (regression, norms, left_out) in zip(numbers, fits, strict=True):
-            before = self.members[k]
-            log.info(
-                "member %s: %.4f nats with all series, %.4f with landmarks",
-                before.recipe.name,
-                left_out.score,
-                before.score,
-            )
-            scale = regression.amplitude / before.regression.amplitude
-            mean, density = left_out.mean[rows], left_out.log_density[rows]
-            self.left_out[k] = LeftOut(mean, scale * self.left_out[k].variance, left_out.score, density, [])
-            self.members[k] = Member(before.recipe, regression, norms, left_out.score)
-        densities, families = (
+            before, loss = self.members[k], left_out.score
+            said = "member %s: %.4f nats with all series, %.4f with landmarks"
+            log.info(said, before.recipe.name, loss, before.score)
+            variance = self.left_out[k].variance * (regression.amplitude / before.regression.amplitude)
+            self.left_out[k] = LeftOut(left_out.mean[rows], variance, loss, left_out.log_density[rows], [])
+            self.members[k] = Member(before.recipe, regression, norms, loss)
+        self.weigh_again()
+
+    def weigh_again(self) -> None:
+        """Weighs the members by what they predict of the left-out series, and keeps those that have a weight."""
+        densities, groups = (
             torch.stack([one.log_density for one in self.left_out]),
-            [m.recipe.family for m in self.members],
+            self.targets[self.left_out_rows].groups,
         )
-        weights = bootstrap_weights(
-            densities, families, self.most_members, groups=self.targets[self.left_out_rows].groups
-        )
+        families = [member.recipe.family for member in self.members]
+        weights = bootstrap_weights(densities, families, self.most_members, groups=groups)
         self.weights = torch.zeros_like(self.weights)
         self.weights[self.chosen] = weights.to(self.weights)
         kept = weights.nonzero()[:, 0].tolist()
-        self.chosen, self.members, self.left_out = (
-            [one[k] for k in kept] for one in (self.chosen, self.members, self.left_out)
-        )
+        self.chosen = [self.chosen[k] for k in kept]
+        self.members, self.left_out = [self.members[k] for k in kept], [self.left_out[k] for k in kept]
         blocks = [block.keep(kernels_of(member.recipe for member in self.members)) for block in self.blocks]
         self.blocks = [block for block in blocks if block is not None]
 
